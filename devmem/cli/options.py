@@ -36,13 +36,17 @@ def filter_of(option: str, condition: str) -> Filter:
     Raises:
         CommandError: it is not a condition.
     """
+    return _loaded(f"{option} {condition!r}", _form_of(option, condition), names_field=condition.startswith("{"))
+
+
+def _loaded(option: str, form: object, *, names_field: bool = False) -> Filter:
     from devmem.config.filter_forms import load_filter
 
     try:
-        return load_filter(_form_of(option, condition))
+        return load_filter(form)
     except FilterError as error:
-        at = f"{error.field}: " if condition.startswith("{") and error.field else ""
-        raise CommandError(f"{option} {condition!r}: {at}{error.reason}.") from error
+        at = f"{error.field}: " if names_field and error.field else ""
+        raise CommandError(f"{option}: {at}{error.reason}.") from error
 
 
 def _form_of(option: str, condition: str) -> object:
@@ -213,18 +217,8 @@ def make_filter(
         found &= filter_of("--where", condition)
     for option, key, value in (("--with", "with", shared_with), ("--during", "during", during)):
         if value:
-            found &= _record_filter(option, key, value)
+            found &= _loaded(option, {key: value})
     return found & Filter(any_of=tuple(filter_of("--any-where", condition) for condition in any_where or []))
-
-
-def _record_filter(option: str, key: str, value: object) -> Filter:
-    from devmem.config.filter_forms import load_filter
-    from devmem.errors import FilterError
-
-    try:
-        return load_filter({key: value})
-    except FilterError as error:
-        raise CommandError(f"{option}: {error.reason}.") from error
 
 
 def report_hidden(terminal: Terminal, memory: MemoryBase, where: Filter) -> None:

@@ -101,8 +101,7 @@ def plain_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]
     """Return a table for programs: a row is a line, of any length."""
     lines = [head, *rows]
     widths = [max(cell_len(line[at]) for line in lines) for at in range(len(head))]
-    return ["  ".join(_padded(*pair) for pair in zip(line, widths, strict=True)).rstrip() for line in lines]
-
-
-def _padded(cell: str, width: int) -> str:
-    return cell + " " * (width - cell_len(cell))
+    padded = (
+        [cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)] for line in lines
+    )
+    return ["  ".join(cells).rstrip() for cells in padded]

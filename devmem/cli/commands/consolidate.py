@@ -14,7 +14,6 @@ from devmem.cli.targets import (
     MemoryPlace,
     OptionalStore,
     Session,
-    StoreAddress,
     find_store,
     opened_existing,
     seconds_of_option,
@@ -84,7 +83,11 @@ def consolidate(
     if summarize:
         if dry_run or ignore or digest_before is not None or archive_before is not None or max_trust is not None:
             raise CommandError("--summarize stands alone: merging, digests and archiving are another step.")
-        _summarize(terminal, find_store(terminal, memory, store, session), as_json=as_json)
+        place = find_store(terminal, memory, store, session)
+        with opened_existing(terminal, place, save=True) as opened:
+            summarized, total = opened.compress(), opened.count()
+        answer = {"store": place.store, "summarized": summarized, "items": total}
+        terminal.answer(answer, f"{place.store}: {summarized:,} summarized", as_json=as_json)
         return
     rule = _rule(archive_before, max_trust)
     digested = None if digest_before is None else seconds_of_option("--digest-before", digest_before)
@@ -166,14 +169,6 @@ def _others_text(done: Consolidation) -> str:
     return made + (f", {archived:,} archived" if archived else "")
 
 
-def _summarize(terminal: Terminal, place: StoreAddress, *, as_json: bool) -> None:
-    with opened_existing(terminal, place, save=True) as opened:
-        done = opened.compress()
-        total = opened.count()
-    answer = {"store": place.store, "summarized": done, "items": total}
-    terminal.answer(answer, f"{place.store}: {done:,} summarized", as_json=as_json)
-
-
 def _line(item: MemoryItem) -> str:
     """Return an item on one line, with the user whose it is."""
     whose = "" if item.scope.user is None else f" [{item.scope.user}]"
@@ -225,16 +220,13 @@ def quarantine(
             whole.forget(rejected)
             terminal.answer({"rejected": rejected}, f"{place.store}: rejected {rejected}", as_json=as_json)
         else:
-            _print_caught(terminal, whole.list(limit, quarantined=True, user=ANY), as_json=as_json)
-
-
-def _print_caught(terminal: Terminal, records: list[MemoryItem], *, as_json: bool) -> None:
-    if as_json:
-        terminal.json([current_item_json(record) for record in records])
-    elif not records:
-        terminal.print("nothing is in quarantine")
-    else:
-        terminal.table(zoned(_COLUMNS), [_row(record) for record in records])
+            records = whole.list(limit, quarantined=True, user=ANY)
+            if as_json:
+                terminal.json([current_item_json(record) for record in records])
+            elif not records:
+                terminal.print("nothing is in quarantine")
+            else:
+                terminal.table(zoned(_COLUMNS), [_row(record) for record in records])
 
 
 def _row(record: MemoryItem) -> tuple[str, ...]:

@@ -134,28 +134,15 @@ def add(
         devmem add notes.db "We met at noon." --metadata title=Launch --field title
         devmem add notes.db - --history --conversation c-7 < chat.json
     """
+    from devmem.memory.memory import Memory
+
     terminal: Terminal = ctx.obj
     place = split_words(terminal, memory, words, session, least=1, most=1, usage=_TEXT_USAGE, embedding=embedding)
     texts = read_messages(place.words[0]) if history else read_texts(place.words[0], lines=lines)
     scope = named_scope(user=user, agent=agent, conversation=conversation)
     named: _Named = {"id": item_id, "key": key, "if_version": if_version}
-    options: AddOptions = {**_about(metadata, field), "time": time, "expires_at": expiry_of(expires, ttl)}
-    options |= {"history": history}
-    _add(terminal, place, texts, scope, named, options, derived_from, as_json)
-
-
-def _add(
-    terminal: Terminal,
-    place: StoreAddress,
-    texts: Sequence[Content],
-    scope: Mapping[str, str],
-    named: _Named,
-    options: AddOptions,
-    derived_from: Sequence[str] | None,
-    as_json: bool,
-) -> None:
-    from devmem.memory.memory import Memory
-
+    options: AddOptions = {"metadata": metadata_of(metadata), "fields": checked_fields(field), "time": time}
+    options |= {"expires_at": expiry_of(expires, ttl), "history": history}
     check_lasting(make(place), "an item")
     with opened(terminal, place, save=True) as store, usage_errors():
         options["derived_from"] = full_ids(store, derived_from)
@@ -171,10 +158,6 @@ def _add(
     for outcome in outcomes:
         if outcome.status.value == "quarantined":
             terminal.print(f"  {outcome.reason}")
-
-
-def _about(metadata: Sequence[str] | None, fields: Sequence[str] | None) -> AddOptions:
-    return {"metadata": metadata_of(metadata), "fields": checked_fields(fields)}
 
 
 class _Named(TypedDict):
@@ -195,7 +178,7 @@ def _remember(memory: Memory, texts: Sequence[Content], named: _Named, options: 
     return memory.add_outcomes(texts[0], **named, **options)
 
 
-_OPTIONS: Final = "--metadata, --remove, --time, --expires-at, --ttl, --trust or --field"
+_OPTIONS: Final = "--metadata, --remove, --time, --expires-at, --ttl or --trust"
 _TOLD: Final = 80
 """Characters that a warning repeats of a text."""
 W = TypeVar("W", bound=str | timedelta)
@@ -239,12 +222,18 @@ def update(
         devmem update notes.db --where metadata.state=draft --metadata state=done --dry-run
         devmem update notes.db 5f2c --unarchive
     """
+    from devmem.memory.memory import Memory
     from devmem.model.filters import Filter
+    from devmem.model.items import ANY
 
     terminal: Terminal = ctx.obj
-    changes, until = {**metadata_of(metadata), **dict.fromkeys(remove or ())}, expiry_of(expires, ttl)
+    about, until = {**metadata_of(metadata), **dict.fromkeys(remove or ())}, expiry_of(expires, ttl)
+    changes: _Changes = {
+        "metadata": about or None, "time": _when(time), "expires_at": _when(until), "trust": trust,
+    }  # fmt: skip
+    changed = bool(about) or any(one is not None for one in (time, until, trust))
     if unarchive:
-        if changes or dry_run or any(one is not None for one in (time, until, field, trust, if_version)):
+        if changed or dry_run or field is not None or if_version is not None:
             raise CommandError("--unarchive stands alone: change the item once it is back.")
         place = split_words(terminal, memory, words or [], session, least=1, most=1, usage="MEMORY [STORE] ID")
         _unarchive(terminal, place, as_json=as_json)
@@ -253,42 +242,51 @@ def update(
         if dry_run:
             raise CommandError("--dry-run counts the items that a condition such as --where selects.")
         place = split_words(terminal, memory, words or [], session, least=1, most=2, usage="MEMORY [STORE] ID [TEXT]")
-        _update_one(terminal, place, changes, time, until, checked_fields(field), trust, if_version, as_json)
+        if not changed and len(place.words) == 1 and field is None:
+            raise CommandError(f"nothing to change: give a TEXT, {_OPTIONS} or --field.")
+        _update_one(terminal, place, changes, checked_fields(field), if_version, as_json)
         return
     for option, value in (("--field", field), ("--if-version", if_version)):
         if value is not None:
             raise CommandError(f"{option} is of one item: name it by its id.")
+    if not changed:
+        raise CommandError(f"nothing to change: give {_OPTIONS}.")
     place = split_words(terminal, memory, words or [], session, least=0, most=0, usage="MEMORY [STORE]")
-    _update_matching(terminal, place, selection, changes, time, until, trust, dry_run, as_json)
+    user = ANY if selection.all_users else None
+    with opened_existing(terminal, place, save=True) as store, usage_errors():
+        report_hidden(terminal, store, selection.visible)
+        count = Memory(store).update(where=selection.where, dry_run=dry_run, user=user, **changes)
+    done = f"{number_of(count, 'item')} would be changed" if dry_run else f"changed {number_of(count, 'item')}"
+    terminal.answer({"changed": count, "dry_run": dry_run}, f"{place.store}: {done}", as_json=as_json)
+
+
+class _Changes(TypedDict):
+    """Changes of one item or several."""
+
+    metadata: Mapping[str, JsonValue] | None
+    time: str | EllipsisType | None
+    expires_at: str | timedelta | EllipsisType | None
+    trust: float | None
 
 
 def _update_one(
     terminal: Terminal,
     place: StoreAddress,
-    changes: Mapping[str, JsonValue],
-    time: str | None,
-    expiry: str | timedelta | None,
+    changes: _Changes,
     fields: Sequence[str] | None,
-    trust: float | None,
     if_version: str | None,
     as_json: bool,
 ) -> None:
     from devmem.memory.memory import Memory
     from devmem.views.documents import current_item_json
 
-    item_id, text = place.words[0], place.words[1] if len(place.words) == 2 else None
-    if not changes and all(one is None for one in (text, time, expiry, fields, trust)):
-        raise CommandError(f"nothing to change: give a TEXT, {_OPTIONS}.")
     with opened_existing(terminal, place, save=True) as store, usage_errors():
-        memory, found = Memory(store), full_id(store, item_id)
+        memory, found = Memory(store), full_id(store, place.words[0])
         # Read before the text: whoever types it may take long.
         seen = memory.get(found)
-        if text is not None:
-            text = read_stdin() if text == STDIN else text
-        change = partial(
-            memory.update, found, text, metadata=changes or None, time=_when(time), expires_at=_when(expiry),
-            fields=... if fields is None else fields, trust=trust,
-        )  # fmt: skip
+        text = place.words[1] if len(place.words) > 1 else None
+        text = read_stdin() if text == STDIN else text
+        change = partial(memory.update, found, text, fields=... if fields is None else fields, **changes)
         try:
             record = change(if_version=if_version or (None if seen is None else seen.version))
         except VersionConflictError:
@@ -320,37 +318,6 @@ def _changed_meanwhile(memory: Memory, seen: MemoryItem) -> str:
     now = memory.get(seen.id)
     said = f", to {shorten(now.text, _TOLD)!r}" if now is not None and now.text != seen.text else ""
     return f"item {seen.id} was changed{by} meanwhile{said}; your change is made to that, and {kept}"
-
-
-def _update_matching(
-    terminal: Terminal,
-    place: StoreAddress,
-    selection: Selection,
-    changes: Mapping[str, JsonValue],
-    time: str | None,
-    expiry: str | timedelta | None,
-    trust: float | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    from devmem.memory.memory import Memory
-    from devmem.model.items import ANY
-
-    if not changes and time is None and expiry is None and trust is None:
-        raise CommandError("nothing to change: give --metadata, --remove, --time, --expires-at, --ttl or --trust.")
-    with opened_existing(terminal, place, save=True) as store, usage_errors():
-        report_hidden(terminal, store, selection.visible)
-        count = Memory(store).update(
-            where=selection.where,
-            metadata=changes or None,
-            time=_when(time),
-            expires_at=_when(expiry),
-            trust=trust,
-            dry_run=dry_run,
-            user=ANY if selection.all_users else None,
-        )
-    done = f"{number_of(count, 'item')} would be changed" if dry_run else f"changed {number_of(count, 'item')}"
-    terminal.answer({"changed": count, "dry_run": dry_run}, f"{place.store}: {done}", as_json=as_json)
 
 
 _EveryUser = Annotated[bool, typer.Option("--all-users", help="Items of every user (the default).")]

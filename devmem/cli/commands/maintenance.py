@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -98,26 +98,19 @@ def doctor(
         raise CommandError(f"{salvage} already exists and was not changed; name another file.")
     if file_of(place) is None:
         _examine_database(terminal, place, salvage, fix=fix, as_json=as_json)
-    elif file.suffix in _WORKFLOWS:
-        _show_others(
-            terminal, place, _of_workflow(terminal, file, session), repair=fix or salvage is not None, as_json=as_json
-        )
-    elif (report := _report_of(file)) is not None:
-        _show_others(terminal, place, [("", report)], repair=fix or salvage is not None, as_json=as_json)
+        return
+    reports: Iterable[tuple[str, FileReport]] = ()
+    if file.suffix in _WORKFLOWS:
+        workflow = load(terminal, file)
+        check_session(workflow, session)
+        reports = examine_workflow(workflow, session)
     else:
-        _examine_collection(terminal, file, salvage, fix=fix, as_json=as_json)
-
-
-def _report_of(file: Path) -> FileReport | None:
-    """Return the report of a file that is no collection; None for others."""
-    unlock_file(file)
-    return examine_file(file)
-
-
-def _of_workflow(terminal: Terminal, file: Path, session: str) -> Iterator[tuple[str, FileReport]]:
-    workflow = load(terminal, file)
-    check_session(workflow, session)
-    return examine_workflow(workflow, session)
+        unlock_file(file)
+        if (report := examine_file(file)) is None:
+            _examine_collection(terminal, file, salvage, fix=fix, as_json=as_json)
+            return
+        reports = [("", report)]
+    _show_others(terminal, place, reports, repair=fix or salvage is not None, as_json=as_json)
 
 
 def _examine_collection(terminal: Terminal, file: Path, salvage: Path | None, *, fix: bool, as_json: bool) -> None:

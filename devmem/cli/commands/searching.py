@@ -31,9 +31,8 @@ from devmem.text.analysis import shorten
 from devmem.text.display import number_of
 
 if TYPE_CHECKING:
-    from devmem.model.filters import Filter
     from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport
-    from devmem.stores.memory import MemoryBase, MemoryQuery
+    from devmem.stores.memory import MemoryBase
 
 _INDENT = "   "
 
@@ -181,16 +180,29 @@ def search(
         devmem search notes.db "launch" --where "metadata.priority>=3" --where 'metadata.room=[1, 2]'
         devmem search configs/demo/team.yaml notes "Who gives the opening talk?" --session demo --explain
     """
+    from devmem.model.results import SearchReport
+    from devmem.stores.memory import MemoryQuery
+
     terminal: Terminal = ctx.obj
     place = split_words(
         terminal, memory, words, session, least=1, most=1, usage=_USAGE, reading=True, embedding=embedding
     )
-    query = _query(place.words[0], top_k, threshold, relevance, asked_at, selection.visible)
+    query = MemoryQuery(
+        text=place.words[0],
+        limit=top_k,
+        similarity_threshold=threshold,
+        min_relevance=relevance,
+        where=selection.visible,
+        caller=Caller.of(selection.visible.scope),
+        asked_at=asked_at_of_option(asked_at),
+        explain=explain and not grouped,
+    )
     with opened_if_written(terminal, place, as_of=as_of, archived=archived) as store:
         if grouped:
             _show_groups(terminal, store.search_conversations(query) if store else [], explain=explain, as_json=as_json)
         else:
-            _show(terminal, _search(store, query, explain=explain), explain=explain, as_json=as_json)
+            report = store.search(query) if store is not None else SearchReport()
+            _show(terminal, report, explain=explain, as_json=as_json)
         if store is not None:
             report_hidden(terminal, store, selection.visible)
             _report_waiting(terminal, store)
@@ -207,30 +219,6 @@ def _report_waiting(terminal: Terminal, store: MemoryBase) -> None:
             "note",
             f"{number_of(waiting, 'item')}: embedding pending, searched by words alone; `devmem reindex` makes it",
         )
-
-
-def _query(
-    text: str, top_k: int, threshold: float, relevance: float | None, asked_at: str | None, where: Filter
-) -> MemoryQuery:
-    from devmem.stores.memory import MemoryQuery
-
-    return MemoryQuery(
-        text=text,
-        limit=top_k,
-        similarity_threshold=threshold,
-        min_relevance=relevance,
-        where=where,
-        caller=Caller.of(where.scope),
-        asked_at=asked_at_of_option(asked_at),
-    )
-
-
-def _search(store: MemoryBase | None, query: MemoryQuery, *, explain: bool) -> SearchReport:
-    from devmem.model.results import SearchReport
-
-    if store is None:
-        return SearchReport()
-    return store.search(replace(query, explain=explain))
 
 
 def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool) -> None:

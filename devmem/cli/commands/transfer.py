@@ -362,7 +362,8 @@ def export(
         count = _count(source, ids, newest, selection.where)
         record = partial(_record, terminal, now, output, items=count, where=selection.where, ids=ids or ())
         items = _recorded(pick(source, ids, newest, selection.where, order), record)
-        parts = markdown_parts if _format(snapshot_format, output) is SnapshotFormat.MARKDOWN else json_parts
+        by_suffix = _BY_SUFFIX.get(output.suffix.lower() if output else "", SnapshotFormat.JSON)
+        parts = markdown_parts if (snapshot_format or by_suffix) is SnapshotFormat.MARKDOWN else json_parts
         deliver(terminal, parts(snapshot_of(source, items, lost.append)), output)
         if as_of is None and not archived and (left := count_archived(source, selection.where)):
             terminal.report("note", f"{number_of(left, 'item')} in the archive left out; `--archived` exports them")
@@ -402,10 +403,6 @@ def _count(source: MemoryBase, ids: Sequence[str] | None, newest: int | None, wh
         return len(set(ids))
     count = source.count(where)
     return count if newest is None else min(count, newest)
-
-
-def _format(given: SnapshotFormat | None, output: Path | None) -> SnapshotFormat:
-    return given or _BY_SUFFIX.get(output.suffix.lower() if output else "", SnapshotFormat.JSON)
 
 
 Places: TypeAlias = Annotated[
@@ -476,7 +473,10 @@ def _copy(
         opened(terminal, target, save=True) as place,
     ):
         check_lasting(place, "a copy")
-        _check_apart(origin, place)
+        stores = [store for store in (origin, place) if isinstance(store, CollectionMemory) and location_of(store)]
+        locations = [store.info().location for store in stores]
+        if len(locations) > len(set(locations)):
+            raise CommandError(f"{locations[0]} cannot be copied into itself.")
         with terminal.progress(f"{first} -> {second}", origin.count()) as bar:
             report = copy_items(origin, place, lambda done: bar.advance(bar.task_ids[0], done))
         total = place.count()
@@ -516,14 +516,6 @@ def _copy_by_rules(terminal: Terminal, file: Path, into: str | None, session: st
         terminal.print(f"{rule.into}: {count:,} records of {', '.join(rule.agents) or 'all agents'}, {added:,} added")
 
 
-def _check_apart(origin: MemoryBase, place: MemoryBase) -> None:
-    """Raise `CommandError` where two names mean one place."""
-    stores = [store for store in (origin, place) if isinstance(store, CollectionMemory) and location_of(store)]
-    locations = [store.info().location for store in stores]
-    if len(locations) > len(set(locations)):
-        raise CommandError(f"{locations[0]} cannot be copied into itself.")
-
-
 def _show(terminal: Terminal, report: CopyReport, direction: str, now: str) -> None:
     counted = ", ".join(f"{count:,} {name}" for name, count in report.counts.items() if count) or "nothing to copy"
     checked = f", the same by SHA-256 ({report.source_hash:064x})" if report.identical and report.counts else ""
@@ -532,17 +524,6 @@ def _show(terminal: Terminal, report: CopyReport, direction: str, now: str) -> N
         terminal.print(f"{report.versions:,} earlier versions were taken over")
     if report.states:
         terminal.print(f"{report.states:,} states beside the items were taken over")
-    _show_archive(terminal, report)
-    if report.kept_out:
-        terminal.report("note", f"{len(report.kept_out):,} item(s) were not copied, as tombstones keep them out")
-    if report.vectors_left:
-        terminal.report("warning", report.vectors_left)
-    for part, count in sorted(report.lost.items()):
-        terminal.report("warning", f"{part} of {count:,} item(s) could not be carried over")
-    _show_missing(terminal, report)
-
-
-def _show_archive(terminal: Terminal, report: CopyReport) -> None:
     if report.archived:
         terminal.print(f"{number_of(report.archived, 'item')} archived there, too")
     if report.still_archived:
@@ -550,6 +531,13 @@ def _show_archive(terminal: Terminal, report: CopyReport) -> None:
         terminal.report("note", f"left in the archive there: {left}; `devmem update --unarchive` brings them back")
     if report.unarchived:
         terminal.report("note", f"taken out of the archive there: {number_of(report.unarchived, 'item')}")
+    if report.kept_out:
+        terminal.report("note", f"{len(report.kept_out):,} item(s) were not copied, as tombstones keep them out")
+    if report.vectors_left:
+        terminal.report("warning", report.vectors_left)
+    for part, count in sorted(report.lost.items()):
+        terminal.report("warning", f"{part} of {count:,} item(s) could not be carried over")
+    _show_missing(terminal, report)
 
 
 def _show_missing(terminal: Terminal, report: CopyReport) -> None:
