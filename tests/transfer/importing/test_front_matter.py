@@ -94,6 +94,7 @@ def test_tags_are_a_list_however_they_are_written(tmp_path: Path) -> None:
         ),
         ("title: [a", "note.md:3: the front matter is not usable and is read as text: this is not valid YAML"),
         ("a: 1\na: 2", "note.md:3: the front matter is not usable and is read as text: the key 'a' stands here"),
+        ("title: {{title}}\nup: Home\n\ttab: @x", "the front matter is not usable and is read as text"),
         ("a: " + "[" * 500, "the front matter is not usable and is read as text"),
     ],
 )
@@ -177,9 +178,3 @@ Met [[Ann Müller|Ann]] at the [[Old Mill]], see [[Plan#Doors|the doors]] ![[map
     ]
     assert found[0].metadata["attachments"] == ["map.png"]
     assert data.left_out.reasons == {"attachments": 1}
-
-
-def test_templates_that_are_not_yaml_stay_text_and_the_note_is_read(tmp_path: Path) -> None:
-    front = "title: {{title}}\nup: [[Home]]\n\ttab: @x"
-    first, second = items(note(tmp_path, f"---\n{front}\n---\n\nText.\n"))
-    assert (first.content_summary.split("\n")[1], second.content_summary) == ("title: {{title}}", "Text.")

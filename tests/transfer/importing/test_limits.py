@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import subprocess
 import sys
@@ -57,39 +56,3 @@ def test_times_without_a_zone_are_of_the_local_clock() -> None:
     environment = {**os.environ, "TZ": "Pacific/Auckland"}
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment)
     assert done.stdout.split() == ["2026-06-02T09:05:00+00:00"] * 3 + ["2026-06-02T21:05:00+00:00"]
-
-
-def test_a_large_chat_that_is_one_json_object_is_read_in_bounded_memory(tmp_path: Path) -> None:
-    pytest.importorskip("resource")
-    file = tmp_path / "result.json"
-    with file.open("w", encoding="utf-8") as written:
-        written.write('{"chats": {"list": [')
-        for chat in range(3):
-            written.write(
-                f'{", " if chat else ""}{{"name": "chat {chat}", "type": "private", "id": {chat}, "messages": ['
-            )
-            for at in range(20_000):
-                entities = [{"type": "plain", "text": f"word {at} {n}"} for n in range(8)]
-                message = {
-                    "id": at,
-                    "type": "message",
-                    "date_unixtime": str(1_700_000_000 + at),
-                    "from": "Ann",
-                    "text": entities,
-                }
-                written.write(f"{', ' if at else ''}{json.dumps(message)}")
-            written.write("]}")
-        written.write("]}}")
-    program = (
-        "import resource, sys\n"
-        "from devmem.transfer.importing import read_records\n"
-        "def peak(): return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "before = peak()\n"
-        "seen = [(record.scope.conversation, record.event_time) for record in read_records(sys.argv[1])]\n"
-        "print(len(seen), len(set(seen)), seen[-1], peak() - before)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", program, file], capture_output=True, text=True, check=True)
-    count, distinct, *last, grown = done.stdout.split()
-    assert (count, distinct, last) == ("60000", "60000", ["('chat", "2',", "1700019999.0)"])
-    unit = 1 if sys.platform == "darwin" else 1024
-    assert int(grown) * unit < file.stat().st_size

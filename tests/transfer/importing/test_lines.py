@@ -36,7 +36,7 @@ def test_a_text_becomes_an_item(tmp_path: Path, key: str) -> None:
 
 
 @pytest.mark.parametrize("speaker_key", ["speaker", "role"])
-@pytest.mark.parametrize("time_key", ["time", "date", "timestamp", "event_time"])
+@pytest.mark.parametrize("time_key", ["time", "date", "timestamp", "event_time", "created_at"])
 def test_who_said_it_and_when_is_kept(tmp_path: Path, speaker_key: str, time_key: str) -> None:
     record: dict[str, Any] = {"text": "Hello.", speaker_key: "Mara", time_key: "1970-01-01T00:01:00Z"}
     record |= {"user": "u1", "agent": "a1", "session": "s1", "conversation": 7, "mood": "good", "metadata": {"x": 1}}
@@ -215,15 +215,6 @@ def test_a_ttl_that_cannot_be_is_refused(tmp_path: Path, fields: str, reason: st
     path.write_text(f'{{"text": "x", {fields}}}', encoding="utf-8")
     with pytest.raises(DataFileError, match=reason):
         list(read_records(path))
-
-
-@pytest.mark.parametrize("key", ["event_time", "time", "created_at", "timestamp", "date"])
-def test_a_time_has_each_usual_key(tmp_path: Path, key: str) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps({"text": "I live in Basel.", key: "2026-11-05T10:00:00Z"}), encoding="utf-8")
-    (item,) = read_records(path)
-    assert isinstance(item, MemoryItem)
-    assert (item.event_time, item.metadata) == (1793872800.0, {})
 
 
 def test_records_whose_time_is_unreadable_are_counted_and_named(
