@@ -46,15 +46,6 @@ def test_a_check_of_several_keys_shows_no_mapping(devmem: Devmem, tmp_path: Path
     assert line.endswith("config: `retrieval: {tokens: ...}` needs an `embedding:` block beside it")
 
 
-def test_warnings_do_not_make_a_file_bad(devmem: Devmem, tmp_path: Path) -> None:
-    path = tmp_path / "team.yaml"
-    node = "{id: a, type: agent, config: {provider: openai, model: m, api_key: '${NOT_SET}'}}"
-    path.write_text(f"nodes:\n  - {node}\n", encoding="utf-8")
-    first, second = devmem("validate", path).stdout.splitlines()
-    assert first.startswith(f"warning: {path}:2: nodes[0].config.api_key: the variable NOT_SET is not set")
-    assert second.endswith("1 warning")
-
-
 def test_a_provider_that_only_a_run_needs_is_a_warning(devmem: Devmem, tmp_path: Path) -> None:
     """Workflows of hosts name models that only they have; a misspelt name and a store's model are errors."""
     path = tmp_path / "team.yaml"
