@@ -222,15 +222,11 @@ def update(
         devmem update notes.db --where metadata.state=draft --metadata state=done --dry-run
         devmem update notes.db 5f2c --unarchive
     """
-    from devmem.memory.memory import Memory
     from devmem.model.filters import Filter
-    from devmem.model.items import ANY
 
     terminal: Terminal = ctx.obj
     about, until = {**metadata_of(metadata), **dict.fromkeys(remove or ())}, expiry_of(expires, ttl)
-    changes: _Changes = {
-        "metadata": about or None, "time": _when(time), "expires_at": _when(until), "trust": trust,
-    }  # fmt: skip
+    changes = _Changes(metadata=about or None, time=_when(time), expires_at=_when(until), trust=trust)
     changed = bool(about) or any(one is not None for one in (time, until, trust))
     if unarchive:
         if changed or dry_run or field is not None or if_version is not None:
@@ -252,12 +248,7 @@ def update(
     if not changed:
         raise CommandError(f"nothing to change: give {_OPTIONS}.")
     place = split_words(terminal, memory, words or [], session, least=0, most=0, usage="MEMORY [STORE]")
-    user = ANY if selection.all_users else None
-    with opened_existing(terminal, place, save=True) as store, usage_errors():
-        report_hidden(terminal, store, selection.visible)
-        count = Memory(store).update(where=selection.where, dry_run=dry_run, user=user, **changes)
-    done = f"{number_of(count, 'item')} would be changed" if dry_run else f"changed {number_of(count, 'item')}"
-    terminal.answer({"changed": count, "dry_run": dry_run}, f"{place.store}: {done}", as_json=as_json)
+    _update_matching(terminal, place, selection, changes, dry_run=dry_run, as_json=as_json)
 
 
 class _Changes(TypedDict):
@@ -295,6 +286,20 @@ def _update_one(
             terminal.report("warning", _changed_meanwhile(memory, seen))
             record = change()
     terminal.answer(current_item_json(record), f"{place.store}: changed {record.id}", as_json=as_json)
+
+
+def _update_matching(
+    terminal: Terminal, place: StoreAddress, selection: Selection, changes: _Changes, *, dry_run: bool, as_json: bool
+) -> None:
+    from devmem.memory.memory import Memory
+    from devmem.model.items import ANY
+
+    user = ANY if selection.all_users else None
+    with opened_existing(terminal, place, save=True) as store, usage_errors():
+        report_hidden(terminal, store, selection.visible)
+        count = Memory(store).update(where=selection.where, dry_run=dry_run, user=user, **changes)
+    done = f"{number_of(count, 'item')} would be changed" if dry_run else f"changed {number_of(count, 'item')}"
+    terminal.answer({"changed": count, "dry_run": dry_run}, f"{place.store}: {done}", as_json=as_json)
 
 
 def _unarchive(terminal: Terminal, place: StoreAddress, *, as_json: bool) -> None:
