@@ -15,7 +15,7 @@ from devmem import MemoryItem
 from devmem.adapters.hosts import shown
 from devmem.adapters.mcp.arguments import IdArguments, Lenient
 from devmem.adapters.mcp.reports import uri_of
-from devmem.adapters.mcp.tools import HOST, Answer, Tool, ToolCall, passage_of
+from devmem.adapters.mcp.tools import HOST, Answer, Tool, ToolContext, passage_of
 from devmem.errors import ItemNotFoundError
 from devmem.search import quote_labels
 from devmem.server.requests import RequestModel, Time
@@ -53,7 +53,7 @@ class Document(Found):
     metadata: dict[str, Any] | None = None
 
 
-def _search(call: ToolCall, asked: SearchArguments) -> Answer:
+def _search(call: ToolContext, asked: SearchArguments) -> Answer:
     hits = shown(
         HOST,
         call.memory,
@@ -63,7 +63,7 @@ def _search(call: ToolCall, asked: SearchArguments) -> Answer:
     return _answer(Results(results=[_found(hit.item) for hit in hits]))
 
 
-def _fetch(call: ToolCall, asked: IdArguments) -> Answer:
+def _fetch(call: ToolContext, asked: IdArguments) -> Answer:
     record = call.memory.get(asked.id)
     if record is None:
         raise ItemNotFoundError(asked.id)

@@ -47,7 +47,7 @@ from devmem.adapters.mcp.search_fetch import SEARCH_FETCH
 from devmem.adapters.mcp.tools import (
     HOST,
     TOOLS,
-    ToolCall,
+    ToolContext,
     failed,
     passage_of,
     passages_answer,
@@ -313,7 +313,7 @@ class _Handlers:
             return failed(f"this memory is served read-only: {params.name!r} is not possible")
         client = access.actor or _client_name(ctx) or "mcp"
         actor = access.actor or access.memory.guard.new_scope().agent or client
-        call = ToolCall(memory=access.memory, client=client, actor=actor, budget=self._options.budget)
+        call = ToolContext(memory=access.memory, client=client, actor=actor, budget=self._options.budget)
         with acting_as(actor):
             arguments = params.arguments or {}
             return await run_reported(ctx, self._log_levels(ctx), tool.title, tool.call, call, arguments)

@@ -186,7 +186,7 @@ A = TypeVar("A", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToolCall:
+class ToolContext:
     """A call of a tool: by whom, and on what."""
 
     memory: Memory
@@ -207,7 +207,7 @@ class Tool(Generic[A]):
     description: str
     arguments: type[A]
     result: type[BaseModel]
-    run: Callable[[ToolCall, A], Answer]
+    run: Callable[[ToolContext, A], Answer]
     """Carries it out."""
     writes: bool = False
     destroys: bool = False
@@ -232,7 +232,7 @@ class Tool(Generic[A]):
             ),
         )
 
-    def call(self, call: ToolCall, raw: Mapping[str, Any]) -> types.CallToolResult:
+    def call(self, call: ToolContext, raw: Mapping[str, Any]) -> types.CallToolResult:
         """Carry it out; what goes wrong is an error that the model can read and act on."""
         try:
             answer = self.run(call, self.arguments.model_validate(raw))
@@ -265,7 +265,7 @@ def _without_titles(node: Any) -> Any:  # noqa: ANN401 - any JSON value
     return [_without_titles(each) for each in node] if isinstance(node, list) else node
 
 
-def _remember(call: ToolCall, asked: RememberArguments) -> Answer:
+def _remember(call: ToolContext, asked: RememberArguments) -> Answer:
     texts = [asked.text] if isinstance(asked.text, str) else asked.text
     given: dict[str, Any] = {
         "metadata": asked.metadata,
@@ -296,20 +296,20 @@ def _remember(call: ToolCall, asked: RememberArguments) -> Answer:
     return Answer(text="\n".join(said), data=Remembered(**stored[0].model_dump(), more=stored[1:]))
 
 
-def _of_key(call: ToolCall, key: str | None) -> MemoryItem | None:
+def _of_key(call: ToolContext, key: str | None) -> MemoryItem | None:
     """Return the current record of a key."""
     if key is None:
         return None
     return call.memory.get(with_key(MemoryItem(content_summary=key), key, call.memory.guard.new_scope()).id)
 
 
-def _recall(call: ToolCall, asked: RecallArguments) -> Answer:
+def _recall(call: ToolContext, asked: RecallArguments) -> Answer:
     hits = shown(HOST, call.memory, asked.query, lambda: asked.hits(call.memory))
     passages, none = [passage_of(hit) for hit in hits], "No relevant memories found."
     return passages_answer(passages, budget=call.budget, none=none)
 
 
-def _list(call: ToolCall, asked: ListArguments) -> Answer:
+def _list(call: ToolContext, asked: ListArguments) -> Answer:
     items, total = asked.items(call.memory)
     none = f"There are {total} memories; none is left after {asked.offset}." if total else "Nothing is remembered yet."
     if asked.archived and not total:
@@ -338,7 +338,7 @@ def _whole_id(memory: Memory, given: str) -> str:
     return found.pop() if found else given
 
 
-def _update(call: ToolCall, asked: UpdateArguments) -> Answer:
+def _update(call: ToolContext, asked: UpdateArguments) -> Answer:
     item_id = _whole_id(call.memory, asked.id)
     if_version = _whole_version(call.memory.get(item_id), asked.if_version)
     record = asked.model_copy(update={"if_version": if_version}).apply(call.memory, item_id)
@@ -350,7 +350,7 @@ def _written(done: str, record: MemoryItem) -> Answer:
     return Answer(text=f"{done}: {shown}", data=Written(id=record.id, text=shown, version=_version(record)))
 
 
-def _history(call: ToolCall, asked: IdArguments) -> Answer:
+def _history(call: ToolContext, asked: IdArguments) -> Answer:
     item_id = _whole_id(call.memory, asked.id)
     found = call.memory.history(item_id)
     if not found:
@@ -372,7 +372,7 @@ def _history(call: ToolCall, asked: IdArguments) -> Answer:
     return Answer(text="\n".join([f"Versions of {item_id} ({_QUOTED}):", *lines]), data=Versions(versions=shown))
 
 
-def _undo(call: ToolCall, asked: IdArguments) -> Answer:
+def _undo(call: ToolContext, asked: IdArguments) -> Answer:
     """Undo the last change of a memory, if it is the caller's own."""
     item_id = _whole_id(call.memory, asked.id)
     found = call.memory.history(item_id)
@@ -397,7 +397,7 @@ def _undo(call: ToolCall, asked: IdArguments) -> Answer:
     return _written(f"Undone: {record.id} is again", record)
 
 
-def _forget(call: ToolCall, asked: ForgetArguments) -> Answer:
+def _forget(call: ToolContext, asked: ForgetArguments) -> Answer:
     memory, ids = call.memory, [_whole_id(call.memory, one) for one in asked.ids]
     missing = [one for one in dict.fromkeys(ids) if memory.get(one, archived=True) is None]
     if missing and len(missing) == len(set(ids)):
