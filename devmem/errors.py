@@ -56,7 +56,9 @@
     │   └── DateOrderError           the order of day and month in its dates has to be named
     ├── AmbiguousDateError           day and month of a date cannot be told apart
     ├── UnreadableError              bytes that hold no readable text
+    │   └── OversizedError           a file that is larger than the limits allow
     ├── DeadlineError                a call took longer than its caller waits
+    ├── BrainRedisError              Redis could not do its part for a store of type `brain`
     ├── PoolClosedError              a pool of database connections was used after it was closed
     ├── ExportError                  a store cannot be written in the form that was asked for
     └── ReadOnlyPageError            the page of `devmem web` was asked to change something and may not
@@ -95,7 +97,7 @@ class CollectionDamagedError(CollectionError):
 
 
 class CollectionBusyError(CollectionError):
-    """Another process held the write lock for too long; nothing was written."""
+    """Others held the write lock for too long, or changed the same thing repeatedly; nothing was written."""
 
 
 class CollectionUnwritableError(CollectionError):
@@ -563,8 +565,21 @@ class UnreadableError(DevmemError, ValueError):
     """Bytes that hold no text that can be read; the message says why, without a subject."""
 
 
+class OversizedError(UnreadableError):
+    """A file that is larger than the limits allow."""
+
+
 class DeadlineError(DevmemError):
     """A call took longer than its caller waits; it may still be running."""
+
+
+class BrainRedisError(DevmemError):
+    """Redis could not do its part; the conversation is kept with its items until it can."""
+
+    def __init__(self, place: str, operation: str, detail: str, advice: str = "") -> None:
+        self.place, self.operation, self.detail, self.advice = place, operation, detail, advice
+        text = f"{place} could not {operation}, which is kept with the items for now: {detail.rstrip('.')}."
+        super().__init__(f"{text} {advice}".strip())
 
 
 class PoolClosedError(DevmemError):

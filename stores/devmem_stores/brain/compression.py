@@ -9,10 +9,10 @@ from functools import partial
 from typing import Final
 from uuid import uuid4
 
-from devmem.errors import ChatModelError, MissingExtraError
+from devmem.errors import ChatModelError, CollectionBusyError, MissingExtraError
 from devmem.models import Summarizer, SummaryMethod
 from devmem.text import Backoff, estimate_tokens
-from devmem_stores.brain.config import BrainBusyError, BrainConfig, ChatKey
+from devmem_stores.brain.config import BrainConfig, ChatKey
 from devmem_stores.brain.state import BrainState, Entry, Summary, expiring_sources, least_trust, spoken
 from devmem_stores.brain.states import ConversationStates
 
@@ -134,7 +134,7 @@ class Compressor:
                     # Another process was faster.
                     break
                 messages += len(step.entries)
-        except (ChatModelError, MissingExtraError, BrainBusyError) as error:
+        except (ChatModelError, MissingExtraError, CollectionBusyError) as error:
             self._last = error
             self._backoff.failed()
             return messages, error

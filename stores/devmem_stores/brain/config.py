@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from devmem import DevmemError, Scope
+from devmem import Scope
 from devmem.config.base import KNOWN_HOME
 from devmem.stores import ChatConfig, CollectionConfig, ConfigModel, ExpiryConfig
 
@@ -129,24 +129,3 @@ class ChatKey:
 def escaped(part: str) -> str:
     """Escape what separates the parts of a key, and everything else that is not plain ASCII."""
     return quote(part, safe="")
-
-
-class BrainError(DevmemError):
-    """Something is wrong with a `brain` store."""
-
-
-class BrainRedisError(BrainError):
-    """Redis could not do its part; the conversation is kept with its items until it can."""
-
-    def __init__(self, place: str, operation: str, detail: str, advice: str = "") -> None:
-        self.place, self.operation, self.detail, self.advice = place, operation, detail, advice
-        text = f"{place} could not {operation}, which is kept with the items for now: {detail.rstrip('.')}."
-        super().__init__(f"{text} {advice}".strip())
-
-
-class BrainBusyError(BrainError):
-    """Concurrent changes of others prevented a change of the conversation; nothing was changed here."""
-
-    def __init__(self, store: str, tries: int) -> None:
-        self.store, self.tries = store, tries
-        super().__init__(f"memory store {store!r}: a conversation was changed by others {tries} times in a row.")

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from devmem import MemoryItem, WriteOutcome
-from devmem.errors import CollectionError, MessageError
+from devmem.errors import CollectionError, DevmemError, MessageError
 from devmem.messages import Message, Role
 from devmem.model.results import ERASED_BEFORE
 from devmem.stores import WriteStatus, as_async, skipped
 from devmem_stores.brain.compression import Step
-from devmem_stores.brain.config import BrainBusyError, BrainError, ChatKey
+from devmem_stores.brain.config import ChatKey
 from devmem_stores.brain.items import entry_of, item_of
 from devmem_stores.brain.state import BrainState, Summary, refusal, with_entries, with_knowledge
 from devmem_stores.brain.tasks import Rewriting, to_metagpt_history_format
@@ -168,13 +168,13 @@ class Brain:
         """Change the state and summarize what is due; the outcome of the item has what failed."""
         try:
             state, failure = self._store.states.update(self.key, lambda state: change(self._store.current(state)))
-        except (BrainBusyError, CollectionError) as error:
+        except CollectionError as error:
             return replace(outcome, reason=f"the conversation was not changed: {error}", failure=error)
         failures = [failure, self._store.compressor.compress(self.key, state)[1]]
         if not any(failures):
             return outcome
         reason = " ".join(str(each) for each in failures if each)
-        return replace(outcome, reason=reason, failure=BrainError(reason) if all(failures) else failure or failures[1])
+        return replace(outcome, reason=reason, failure=DevmemError(reason) if all(failures) else failure or failures[1])
 
     def pop_last_talk(self) -> str | None:
         """Return and clear the last message of the user; of several callers one gets it."""

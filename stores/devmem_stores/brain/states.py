@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
-from devmem.errors import MissingExtraError
+from devmem.errors import BrainRedisError, CollectionBusyError, MissingExtraError
 from devmem.storage import StateKey, StateTable
 from devmem.text import Backoff
-from devmem_stores.brain.config import BrainBusyError, BrainRedisError, ChatKey, RedisConfig, escaped
+from devmem_stores.brain.config import ChatKey, RedisConfig, escaped
 from devmem_stores.brain.state import BrainState, dump_state, load_state, merge
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class ConversationStates:
         `change` returns the new state for the old one, and is called again after a concurrent change.
 
         Raises:
-            BrainBusyError: concurrent changes prevented it.
+            CollectionBusyError: concurrent changes prevented it.
         """
         new, failure = self._updated(key, change)
         if self._may_wait and failure is None:
@@ -185,9 +185,13 @@ class ConversationStates:
                 if self._write(key, new, seen):
                     break
             else:
-                raise BrainBusyError(self._store, _TRIES)
+                raise self._busy()
         self._report(seen.failure)
         return new, seen.failure
+
+    def _busy(self) -> CollectionBusyError:
+        message = f"a conversation was changed by others {_TRIES} times in a row."
+        return CollectionBusyError(f"memory store {self._store!r}", message)
 
     def _read(self, key: ChatKey) -> _Seen:
         found = self._table().get([(STATE, str(key)), (WAITING, str(key))])
@@ -232,7 +236,7 @@ class ConversationStates:
             local = self._table().get([row]).get(row)
             new = new if local is None else merge(load_state(local), new)
             body = dump_state(new)
-        raise BrainBusyError(self._store, _TRIES)
+        raise self._busy()
 
     def flush(self) -> None:
         """Write waiting states to Redis, if it answers again."""

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from typing import ClassVar, Final
 
 from devmem import Filter, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.errors import Finding, NoVersionsError
+from devmem.errors import BrainRedisError, Finding, NoVersionsError
 from devmem.model.results import Fact
 from devmem.models import Summarizer, TextModel, split_texts
 from devmem.storage import Collection, Residue, StateKey, states_of
@@ -31,7 +31,7 @@ from devmem.stores import (
 from devmem.text import estimate_tokens, extract_summary, mostly_unspaced
 from devmem_stores.brain import tasks
 from devmem_stores.brain.compression import Compressor
-from devmem_stores.brain.config import BrainConfig, BrainRedisError, ChatKey
+from devmem_stores.brain.config import BrainConfig, ChatKey
 from devmem_stores.brain.conversation import Brain
 from devmem_stores.brain.items import belongs_to_conversation, entries_of, is_knowledge, item_of_exchange
 from devmem_stores.brain.state import (

@@ -19,7 +19,7 @@ from typing import Final
 from pydantic import JsonValue
 
 from devmem import MemoryContentSnapshot, MemoryItem
-from devmem.errors import MissingExtraError, UnreadableError
+from devmem.errors import MissingExtraError, OversizedError, UnreadableError
 from devmem.storage import Collection, StateTable, states_of
 from devmem.stores import (
     TRUST,
@@ -33,7 +33,7 @@ from devmem.stores import (
 )
 from devmem_stores.file.chunks import VERSION, Chunk, Chunking, Limits
 from devmem_stores.file.parser import Parser
-from devmem_stores.file.sources import Found, OversizedError, Read, Scan, read
+from devmem_stores.file.sources import Found, Read, Scan, read
 
 FILE: Final = "file"
 """Kind of the row of a file."""

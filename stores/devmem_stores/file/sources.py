@@ -16,7 +16,7 @@ from typing import BinaryIO, Final
 
 from pathspec import GitIgnoreSpec
 
-from devmem.errors import UnreadableError
+from devmem.errors import OversizedError, UnreadableError
 from devmem.text.files import expanded
 from devmem_stores.file.chunks import Limits
 from devmem_stores.file.config import FileSource
@@ -339,10 +339,6 @@ _OPEN_FLAGS: Final = (
 )
 """Without waiting: a pipe may have taken the file's place."""
 _REPLACED: Final = "was replaced by a link or by something that is not a file after it was listed"
-
-
-class OversizedError(UnreadableError):
-    """A file that is larger than the limits allow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,14 +19,14 @@ from hypothesis import strategies as st
 
 from devmem import ConfigError, Filter, Scope, open_stores
 from devmem.config import parse_workflow
-from devmem.errors import MissingExtraError, install_command
+from devmem.errors import BrainRedisError, MissingExtraError, install_command
 from devmem.messages import Message
 from devmem.plugins import registry
 from devmem.storage import EraseRequest
 from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
 from devmem_stores.brain import BrainMemory
-from devmem_stores.brain.config import BrainRedisError, ChatKey
+from devmem_stores.brain.config import ChatKey
 
 from .conftest import MakeBrain, StartRedis
 from .redis_server import RedisServer
