@@ -140,7 +140,11 @@ def _units(text: str, chunking: Chunking, whole: Sequence[Span]) -> Iterator[Spa
 
 def _parts(text: str, start: int, end: int, chunking: Chunking) -> Iterator[Span]:
     """Split what is too long for a chunk at a line's end, at a blank, or anywhere."""
-    while chunking.measure(text[start:end]) > chunking.size:
+    window = 8 * chunking.size
+    # Measuring all that is left for each part takes quadratic time.
+    while chunking.measure(text[start : min(end, start + window)]) > chunking.size or (
+        end - start > window and chunking.measure(text[start:end]) > chunking.size
+    ):
         most = start + _fitting(text, start, end, chunking)
         cut = text.rfind("\n", start, most) + 1
         if cut <= start:
