@@ -99,9 +99,14 @@ test-postgres: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist worksteal -m postgres
 
 # The cluster keeps what the tests store.
+# What needs one database alone: no server that is stopped, no database of its own, no plan of a statement.
+ON_CITUS := suite_postgres versions_postgres states candidates bulk_insertion concurrent_writes copying \
+	erasures_postgres facts_postgres forgetting_elsewhere other_contents same_ranking staleness_postgres \
+	store_suites thousands_of_users_postgres turns
+
 test-citus: $(VENV)/.dev
 	@test -n "$(CITUS_URL)" || { echo "CITUS_URL is missing: name a database of a Citus cluster, postgresql://user@coordinator/database"; exit 1; }
-	CITUS_URL="$(CITUS_URL)" $(BIN)/pytest tests/storage/postgres/test_suite_postgres.py tests/storage/postgres/test_versions_postgres.py tests/storage/postgres/test_states.py
+	CITUS_URL="$(CITUS_URL)" $(BIN)/pytest $(ON_CITUS:%=tests/storage/postgres/test_%.py)
 
 # A browser is of the machine: Debian's package `chromium`, or the path in CHROMIUM.
 test-web: $(VENV)/.dev

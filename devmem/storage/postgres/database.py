@@ -99,7 +99,7 @@ def translated(location: str, error: psycopg.Error) -> CollectionError:
         return CollectionUnwritableError(
             location, f"the server lacks resources ({text}); this write failed as a whole."
         )
-    if state.startswith("XX"):
+    if state in ("XX001", "XX002"):
         return CollectionDamagedError(location, f"the database is damaged ({text}): restore a backup.")
     if state.startswith(_REFUSED):
         return CollectionUnwritableError(location, f"the server refused ({text}); check user, database and rights.")

@@ -74,7 +74,7 @@ class HnswIndex:
             least: number of vectors from which it has an index; None for never.
         """
         self._access, self._database, self._store, self.least = access, database, store, least
-        self._lock = threading.Lock()
+        self._lock, self._one_build = threading.Lock(), threading.Lock()
         self._searches, self._closed = 0, False
         self._thread: threading.Thread | None = None
         self._building: Connection | None = None
@@ -83,6 +83,7 @@ class HnswIndex:
     def restart_in_child(self) -> None:
         """Leave an index that is being built to the parent, whose connection it is."""
         abandon(self._building)
+        self._one_build = threading.Lock()
         self._building = self._thread = None
 
     def note_exact_search(self) -> None:
@@ -113,6 +114,10 @@ class HnswIndex:
         Raises:
             CollectionError: the database refuses.
         """
+        with self._one_build:
+            self._build()
+
+    def _build(self) -> None:
         if self.least is None:
             return
         values = {"index": index_name(self._store), "store": self._store, "least": self.least}

@@ -106,10 +106,12 @@ _NEAREST_BY_HNSW: Final = (
     f"SELECT passage, {_DISTANCE} FROM (SELECT passage, vector FROM vectors AS found WHERE {{indexed}} "
     "AND {admitted} ORDER BY {operand} <#> %(query)s::halfvec({dimension}) LIMIT %(limit)s) AS vectors ORDER BY 2"
 )
-# A setting of a library that is not loaded yet could not be checked, and would be refused when it is.
 _PREPARE_HNSW: Final = (
-    "SELECT '[0]'::vector, set_config('hnsw.ef_search', %(candidates)s, true), "
-    "set_config('hnsw.iterative_scan', 'relaxed_order', true)"
+    # A setting of a library that is not loaded yet could not be checked, and would be refused when it is.
+    "SELECT '[0]'::vector",
+    # Citus passes on what SET sets, not what set_config() does.
+    "SET LOCAL hnsw.ef_search = {candidates}",
+    "SET LOCAL hnsw.iterative_scan = relaxed_order",
 )
 _FREQUENCIES: Final = "SELECT term, texts FROM terms WHERE store = {store} AND term = ANY(%(terms)s)"
 _FREQUENCIES_ADMITTED: Final = (
@@ -516,7 +518,8 @@ class _Vectors:
         is_small = state.admitted is not None and state.admitted <= _MOST_EXACT
         if state.has_hnsw and not is_small and limit <= _MOST_BY_HNSW and not exactly:
             candidates = min(_MOST_BY_HNSW, max(_HNSW_CANDIDATES, limit))
-            self._source.execute(_PREPARE_HNSW, candidates=str(candidates))
+            for setting in _PREPARE_HNSW:
+                self._source.execute(setting.replace("{candidates}", f"{candidates:d}"))
             indexed = hnsw_condition(self._source.store, self.dimension)
             statement = _NEAREST_BY_HNSW.replace("{indexed}", indexed).replace("{dimension}", str(self.dimension))
             statement = statement.replace("{operand}", hnsw_operand(self.dimension))

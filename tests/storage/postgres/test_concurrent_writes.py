@@ -9,6 +9,7 @@ from contextlib import closing, contextmanager
 from itertools import count
 from typing import Any, Final
 from unittest.mock import patch
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -64,7 +65,9 @@ def test_two_writers_of_the_same_items(
     """In whatever order: each batch is there once and whole, and each writer's batches in their order."""
     both = threading.Barrier(2, timeout=60)
     with (
-        closing(PostgresCollection(postgres_server.url(store=f"concurrent {next(_STORES)}"))) as store,
+        closing(
+            PostgresCollection(postgres_server.url(store=f"concurrent {next(_STORES)} {uuid4().hex[:8]}"))
+        ) as store,
         _failing() as fail,
         ThreadPoolExecutor(2) as pool,
     ):
