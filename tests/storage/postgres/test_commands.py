@@ -55,7 +55,7 @@ def test_stores_that_were_never_written_to_are_listed_without_being_made(
     file = tmp_path_factory.mktemp("workflow") / "team.yaml"
     file.write_text(WORKFLOW.format(url=store_url, more=""))
     for _ in range(2):
-        (row,) = json.loads(run("stores", file, "--json").stdout)
+        (row,) = json.loads(run("stores", file, "--json").stdout)["stores"]
         assert (row["items"], row["error"]) == (0, None)
     assert "does not exist yet" in run("list", file).output
 
