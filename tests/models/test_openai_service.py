@@ -40,12 +40,6 @@ def answering(body: Any, **headers: str) -> Any:
     return lambda request: Answer(body=body, headers=headers)
 
 
-def test_gives_unit_rows_in_the_order_of_the_texts(service: FakeService, open_openai: OpenOpenAI) -> None:
-    vectors = open_openai().embed(["one", "two", "three"])
-    assert vectors.dtype == np.float32
-    np.testing.assert_allclose(vectors, [unit("one"), unit("two"), unit("three")], rtol=1e-5)
-
-
 def test_asks_for_the_usual_model_and_plain_numbers(service: FakeService, open_openai: OpenOpenAI) -> None:
     open_openai().embed(["x"])
     assert service.requests == [{"model": "text-embedding-3-small", "input": ["x"], "encoding_format": "float"}]
@@ -61,12 +55,6 @@ def test_sends_texts_as_they_were_written(service: FakeService, open_openai: Ope
 def test_a_lone_surrogate_does_not_stop_the_request(service: FakeService, open_openai: OpenOpenAI) -> None:
     open_openai().embed(["broken \ud800 text", "\ud83c\udf89"])
     assert service.requests[0]["input"] == ["broken \ufffd text", "🎉"]
-
-
-def test_one_embedder_serves_call_after_call(service: FakeService, open_openai: OpenOpenAI) -> None:
-    embedder = open_openai()
-    np.testing.assert_allclose(embedder.embed(["a"]), [unit("a")], rtol=1e-5)
-    np.testing.assert_allclose(embedder.embed(["b"]), [unit("b")], rtol=1e-5)
 
 
 def test_batches_by_batch_size(service: FakeService, open_openai: OpenOpenAI) -> None:

@@ -101,14 +101,6 @@ def held() -> Held:
     return Held()
 
 
-def test_recall() -> None:
-    index, vectors = filled(20_000)
-    index.wait_for_build()
-    assert index.approximate
-    assert recall(index, vectors) >= 0.98
-    assert recall(index, vectors, limit=50) >= 0.98
-
-
 def test_recall_of_many() -> None:
     """Of vectors that lie close to each other, more candidates are compared than of others."""
     index, vectors = filled(30_000)
@@ -275,16 +267,6 @@ def test_writes_and_deletions_while_it_is_made(held: Held) -> None:
     assert len(index) == 6300
     found = index.reader().similarities(vectors[6200], numbered(6200, 6201))
     assert found.tolist() == pytest.approx([1.0], abs=8e-3)
-
-
-def test_it_is_made_anew_when_much_was_added() -> None:
-    index, vectors = filled(5000)
-    index.wait_for_build()
-    index.add(numbered(5000, 7000), more := clustered(2000, seed=6))
-    index.wait_for_build()
-    vectors = np.concatenate([vectors, more])
-    assert recall(index, vectors) >= 0.98
-    assert len(index) == 7000
 
 
 def test_many_are_added_while_it_is_made(held: Held) -> None:

@@ -18,7 +18,10 @@ SHANGHAI = timezone(timedelta(hours=8))
 WORDS = (
     "on since by until in the over during last past next this few couple of 3 40 Q3 week weekend days months "
     "quarter third Friday summer winter 2025 Christmas Eve tomorrow ago from now between and to 13.10.2026 3/4/2026 "
-    "2026-W40 morning session first twenty-first 周三 最近 三 天 前 后 第 季度 明天 下周 周末 圣诞节 上次 聊天 , . ?"
+    "2026-W40 morning session first twenty-first 周三 最近 三 天 前 后 第 季度 明天 下周 周末 圣诞节 上次 聊天 , . ? "
+    "the day before yesterday today night year one seven 2024-02-30 0000-00-00 9999 29 feb ſeven fıve 99999999999 "
+    "after early end shortly later Sunday 31 May 2022 昨天 前天 上周 月 个月 年 去年 12月 31日 两 ２０２３ 号 "
+    "五月 之前 以前 以来 起 从 到 和 之间 一周 几天 2022年 至今 底 - ( )"
 ).split()
 
 
@@ -322,7 +325,9 @@ def test_the_rest_of_a_question(text: str, rest: str) -> None:
 
 
 @given(
-    text=st.text(max_size=80) | st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join),
+    text=st.text(max_size=80)
+    | st.lists(st.sampled_from(["", " ", *WORDS]), max_size=20).map("".join)
+    | st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join),
     now=st.floats(-1e10, 1e12) | st.datetimes(timezones=st.none() | st.timezones()),
 )
 def test_no_text_and_no_time_is_too_strange(text: str, now: float | datetime) -> None:
