@@ -25,6 +25,13 @@ nodes: []
 """
 
 
+@pytest.fixture
+def team(tmp_path: Path) -> Path:
+    path = tmp_path / "team.yaml"
+    path.write_text(TEAM)
+    return path
+
+
 def test_the_five_lines_of_the_readme(file: Path) -> None:
     with devmem.open(file) as memory:
         memory.add("Ann moved the launch to June 2nd.", user="ann")
@@ -52,20 +59,17 @@ def test_a_memory_opened_by_its_path_takes_a_guard(file: Path, guard: Any) -> No
         assert len(memory.list(quarantined=True)) == 1
 
 
-def test_a_guard_that_cannot_work_is_refused(file: Path, tmp_path: Path) -> None:
+def test_a_guard_that_cannot_work_is_refused(file: Path, team: Path) -> None:
     """Also the block of a store that a workflow declares, which would be ignored there."""
     with pytest.raises(ConfigError, match=r"guard\.max_lenght: unknown key; did you mean 'max_length'"):
         devmem.open(file, guard={"max_lenght": 10})
     with pytest.raises(ConfigError, match="unknown check of a guard 'ordres'"):
         devmem.open(file, guard={"checks": [{"type": "ordres"}]})
-    (tmp_path / "team.yaml").write_text(TEAM)
     with pytest.raises(ValueError, match=r"put the block into .*team\.yaml"):
-        devmem.open(f"{tmp_path / 'team.yaml'}#notes", guard={})
+        devmem.open(f"{team}#notes", guard={})
 
 
-def test_a_store_of_a_workflow_is_the_one_that_the_workflow_means(tmp_path: Path) -> None:
-    team = tmp_path / "team.yaml"
-    team.write_text(TEAM)
+def test_a_store_of_a_workflow_is_the_one_that_the_workflow_means(tmp_path: Path, team: Path) -> None:
     with devmem.open(f"{team}#board") as memory:
         memory.add("Use the blue template.")
     assert (tmp_path / "memory" / "board.db").exists()
@@ -74,9 +78,7 @@ def test_a_store_of_a_workflow_is_the_one_that_the_workflow_means(tmp_path: Path
         assert [item.content_summary for item in stores["board"].recent(5)] == ["Use the blue template."]
 
 
-def test_the_path_of_a_workflows_file_is_opened_as_the_type_that_it_holds(tmp_path: Path) -> None:
-    team = tmp_path / "team.yaml"
-    team.write_text(TEAM)
+def test_the_path_of_a_workflows_file_is_opened_as_the_type_that_it_holds(tmp_path: Path, team: Path) -> None:
     with devmem.open(f"{team}#board") as memory:
         memory.add("Use the blue template.")
     with devmem.open(tmp_path / "memory" / "board.db") as memory:
@@ -92,9 +94,7 @@ def test_the_only_store_of_a_workflow_needs_no_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("place", "message"), [("#nots", "there is no store 'nots'"), ("", "name one store as")])
-def test_a_store_that_is_not_declared_is_named_with_those_that_are(tmp_path: Path, place: str, message: str) -> None:
-    team = tmp_path / "team.yaml"
-    team.write_text(TEAM)
+def test_a_store_that_is_not_declared_is_named_with_those_that_are(team: Path, place: str, message: str) -> None:
     with pytest.raises(devmem.ConfigError, match=message) as caught:
         devmem.open(f"{team}{place}")
     assert "notes, board" in str(caught.value)

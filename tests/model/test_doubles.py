@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import devmem.testing
 from devmem.errors import ChatModelError, EmbeddingUnavailableError
 from devmem.messages import Message
-from devmem.stores import ChatModel, ChatRequest, Embedder
+from devmem.stores import ChatModel, ChatRequest
 from devmem.testing import FailingChat, FailingEmbedder, HashEmbedder, ManualClock, ScriptedChat
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=40)
@@ -61,11 +61,6 @@ def test_a_provider_goes_down_and_comes_back() -> None:
         assert embedder.embed(["a"]).tolist() == HashEmbedder().embed(["a"]).tolist()
         embedder.fail()
     assert (embedder.refused, embedder.calls) == (2, 2)
-
-
-@pytest.mark.parametrize("embedder", [HashEmbedder(), FailingEmbedder()])
-def test_they_are_embedders(embedder: Embedder) -> None:
-    assert isinstance(embedder, Embedder)
 
 
 def test_the_clock_stands_still() -> None:

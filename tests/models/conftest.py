@@ -12,6 +12,7 @@ from devmem.models.minilm import find_model, read_vocabulary
 from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embedder
 
 from .fake_service import FakeService
+from .service import ChatService
 
 OpenMiniLM = Callable[..., Embedder]
 OpenOpenAI = Callable[..., Embedder]
@@ -48,6 +49,14 @@ def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeService]:
     monkeypatch.setenv("NO_PROXY", "*")
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with FakeService() as running:
+        yield running
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatService]:
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with ChatService() as running:
         yield running
 
 

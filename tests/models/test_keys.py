@@ -7,7 +7,7 @@ import logging
 import sys
 import traceback
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote, quote_plus
@@ -59,20 +59,6 @@ FORMS: dict[str, Callable[[str], str]] = {
 }
 
 
-@pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeService]:
-    monkeypatch.setenv("NO_PROXY", "*")
-    with FakeService() as running:
-        yield running
-
-
-@pytest.fixture
-def chat(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatService]:
-    monkeypatch.setenv("NO_PROXY", "*")
-    with ChatService() as running:
-        yield running
-
-
 def embed(address: str) -> None:
     block = {"provider": "openai", "base_url": address, "params": {"max_retries": 0}}
     open_embedder(EmbeddingConfig.model_validate(block), shared=False).embed(["a text"])
@@ -93,17 +79,17 @@ def rerank(address: str) -> None:
 @pytest.mark.parametrize("form", AROUND)
 def test_what_stands_around_a_key_is_left_out(
     service: FakeService,
-    chat: ChatService,
+    api: ChatService,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     form: str,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", form.format(KEY))
     embed(service.address)
-    complete(chat.address)
-    chat.script = [answering("1: 7")]
-    rerank(chat.address)
-    assert {*service.keys, *chat.keys} == {f"Bearer {KEY}"}
+    complete(api.address)
+    api.script = [answering("1: 7")]
+    rerank(api.address)
+    assert {*service.keys, *api.keys} == {f"Bearer {KEY}"}
     assert "the key in OPENAI_API_KEY has white space or invisible characters around it" in caplog.text
     assert KEY not in caplog.text
 
@@ -158,13 +144,13 @@ def test_a_word_is_no_secret() -> None:
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_a_service_that_repeats_the_key(
-    service: FakeService, chat: ChatService, monkeypatch: pytest.MonkeyPatch, form: Callable[[str], str]
+    service: FakeService, api: ChatService, monkeypatch: pytest.MonkeyPatch, form: Callable[[str], str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     said = {"error": {"message": f"wrong key: {form(KEY)}"}}
     service.script = [failing(401, said)]
-    chat.script = [Reply(body=said, status=401)]
-    for ask, address in ((embed, service.address), (complete, chat.address), (rerank, chat.address)):
+    api.script = [Reply(body=said, status=401)]
+    for ask, address in ((embed, service.address), (complete, api.address), (rerank, api.address)):
         with pytest.raises(DevmemError, match="wrong key") as caught:
             ask(address)
         shown = "".join(traceback.format_exception(caught.value))

@@ -7,7 +7,7 @@ import re
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -26,17 +26,9 @@ Open = Callable[..., OpenAIChat]
 
 
 @pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatService]:
-    monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with ChatService() as running:
-        yield running
-
-
-@pytest.fixture
-def open_chat(service: ChatService) -> Open:
+def open_chat(api: ChatService) -> Open:
     def opened(key: str = KEY, **more: Any) -> OpenAIChat:
-        return OpenAIChat("m-1", api_key=SecretStr(key), base_url=service.address, **{"max_retries": 2, **more})
+        return OpenAIChat("m-1", api_key=SecretStr(key), base_url=api.address, **{"max_retries": 2, **more})
 
     return opened
 
@@ -45,8 +37,8 @@ def request(text: str = "Hi", **params: Any) -> ChatRequest:
     return ChatRequest(messages=(Message(role=Role.USER, content=text),), params=params)
 
 
-def test_sends_the_messages_and_gives_the_answer(service: ChatService, open_chat: Open) -> None:
-    service.script = [answering(" Grüß dich, 世界! ")]
+def test_sends_the_messages_and_gives_the_answer(api: ChatService, open_chat: Open) -> None:
+    api.script = [answering(" Grüß dich, 世界! ")]
     messages = (
         Message(role=Role.SYSTEM, content="Be kind."),
         Message(role=Role.USER, content="Look:", blocks=(MessageBlock(type="image"),)),
@@ -54,7 +46,7 @@ def test_sends_the_messages_and_gives_the_answer(service: ChatService, open_chat
     )
     reply = open_chat().complete(ChatRequest(messages=messages, params={"temperature": 0.1}))
     assert (reply.text, reply.quotation) == (" Grüß dich, 世界! ", None)
-    assert service.requests == [
+    assert api.requests == [
         {
             "model": "m-1",
             "temperature": 0.1,
@@ -65,24 +57,24 @@ def test_sends_the_messages_and_gives_the_answer(service: ChatService, open_chat
             ],
         }
     ]
-    assert service.keys == [f"Bearer {KEY}"]
+    assert api.keys == [f"Bearer {KEY}"]
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_asks_again_after_a_passing_failure(service: ChatService, open_chat: Open, status: int) -> None:
-    service.script = [Reply(status=status, body={"error": {"message": "not now"}}), answering("hello")]
+def test_asks_again_after_a_passing_failure(api: ChatService, open_chat: Open, status: int) -> None:
+    api.script = [Reply(status=status, body={"error": {"message": "not now"}}), answering("hello")]
     assert open_chat().complete(request()).text == "hello"
-    assert len(service.requests) == 2
+    assert len(api.requests) == 2
 
 
 @pytest.mark.parametrize(("status", "asked"), [(400, 1), (401, 1), (404, 1), (429, 3), (500, 3)])
 def test_a_failure_that_stays_is_an_error_that_says_what_the_service_said(
-    service: ChatService, open_chat: Open, status: int, asked: int
+    api: ChatService, open_chat: Open, status: int, asked: int
 ) -> None:
-    service.script = [Reply(status=status, body={"error": {"message": "not today"}})]
+    api.script = [Reply(status=status, body={"error": {"message": "not today"}})]
     with pytest.raises(ChatModelError, match=f"'m-1' gave no answer: .*{status}.*not today"):
         open_chat().complete(request())
-    assert len(service.requests) == asked
+    assert len(api.requests) == asked
 
 
 @pytest.mark.parametrize(
@@ -93,9 +85,9 @@ def test_a_failure_that_stays_is_an_error_that_says_what_the_service_said(
     ],
 )
 def test_the_key_is_in_no_error_and_no_log_even_if_the_service_repeats_it(
-    service: ChatService, open_chat: Open, reply: Reply, caplog: pytest.LogCaptureFixture
+    api: ChatService, open_chat: Open, reply: Reply, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service.script = [reply]
+    api.script = [reply]
     with caplog.at_level(logging.INFO), pytest.raises(ChatModelError) as caught:
         open_chat().complete(request())
     assert "***" in str(caught.value)
@@ -120,21 +112,22 @@ def test_the_key_is_in_no_error_and_no_log_even_if_the_service_repeats_it(
         pytest.param(b"<html>hello</html>", id="not JSON"),
         pytest.param(b"\xff\xfe", id="not text"),
         pytest.param(b"", id="nothing"),
+        pytest.param(b'{"choices": ' + b"[" * 100_000, id="nested too deep"),
     ],
 )
-def test_a_wrong_answer_is_an_error(service: ChatService, open_chat: Open, body: Any, kind: str) -> None:
-    service.script = [Reply(body=body, kind=kind)]
+def test_a_wrong_answer_is_an_error(api: ChatService, open_chat: Open, body: Any, kind: str) -> None:
+    api.script = [Reply(body=body, kind=kind)]
     with pytest.raises(ChatModelError, match=r"'m-1' (answered without a text|gave no answer)"):
         open_chat().complete(request())
 
 
-def test_an_answer_that_does_not_come_is_an_error(service: ChatService, open_chat: Open) -> None:
-    service.script = [Reply(body={}, hangs=True)]
+def test_an_answer_that_does_not_come_is_an_error(api: ChatService, open_chat: Open) -> None:
+    api.script = [Reply(body={}, hangs=True)]
     with pytest.raises(ChatModelError, match="timed out"):
         open_chat(timeout=0.05, max_retries=0).complete(request())
 
 
-def test_nobody_there_is_an_error(service: ChatService) -> None:
+def test_nobody_there_is_an_error(api: ChatService) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
@@ -152,12 +145,12 @@ def test_nobody_there_is_an_error(service: ChatService) -> None:
         pytest.param({"stream": True}, id="an answer in pieces"),
     ],
 )
-def test_wrong_params_are_an_error(service: ChatService, open_chat: Open, wrong: dict[str, Any]) -> None:
+def test_wrong_params_are_an_error(api: ChatService, open_chat: Open, wrong: dict[str, Any]) -> None:
     with pytest.raises(ChatModelError, match="'m-1'"):
         open_chat().complete(request(**wrong))
 
 
-def test_a_key_that_cannot_be_sent_is_an_error(service: ChatService, open_chat: Open) -> None:
+def test_a_key_that_cannot_be_sent_is_an_error(api: ChatService, open_chat: Open) -> None:
     for key in ("sk-ключ", "sk-1\nx"):
         with pytest.raises(ChatModelError, match="'m-1'") as caught:
             open_chat(key, max_retries=0).complete(request())
@@ -165,11 +158,11 @@ def test_a_key_that_cannot_be_sent_is_an_error(service: ChatService, open_chat: 
 
 
 def test_the_key_comes_from_the_environment_when_the_node_has_none(
-    service: ChatService, monkeypatch: pytest.MonkeyPatch
+    api: ChatService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
-    open_chat_model("openai", model="m", base_url=service.address).complete(request())
-    assert service.keys == ["Bearer sk-env"]
+    open_chat_model("openai", model="m", base_url=api.address).complete(request())
+    assert api.keys == ["Bearer sk-env"]
 
 
 @pytest.mark.parametrize("key", [None, SecretStr("")])
@@ -192,8 +185,8 @@ def test_an_unknown_provider_is_named_with_what_is_possible() -> None:
         open_chat_model("clippy", model="m")
 
 
-def test_a_provider_with_an_address_is_taken_for_openai_compatible(service: ChatService) -> None:
-    chat = open_chat_model("deepseek", model="m", api_key=SecretStr("k"), base_url=service.address)
+def test_a_provider_with_an_address_is_taken_for_openai_compatible(api: ChatService) -> None:
+    chat = open_chat_model("deepseek", model="m", api_key=SecretStr("k"), base_url=api.address)
     assert chat.complete(request()).text == "hello"
 
 
@@ -208,8 +201,8 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
         open_chat_model("openai", model="m", api_key=SecretStr("k"))
 
 
-def test_a_store_names_its_model_in_a_block(service: ChatService) -> None:
-    config = ChatConfig(provider="ollama", model="m-2", api_key=SecretStr(KEY), base_url=service.address)
+def test_a_store_names_its_model_in_a_block(api: ChatService) -> None:
+    config = ChatConfig(provider="ollama", model="m-2", api_key=SecretStr(KEY), base_url=api.address)
     assert open_store_chat(config).complete(request()).text == "hello"
     assert KEY not in repr(config)
 
@@ -226,71 +219,65 @@ PICTURE = MessageBlock(
 
 
 def test_images_are_sent_and_a_service_that_refuses_them_gets_their_names(
-    service: ChatService, open_chat: Open, caplog: pytest.LogCaptureFixture
+    api: ChatService, open_chat: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     refusal = Reply(body={"error": {"message": "image input is not supported"}}, status=400)
-    service.script = [answering("a cat"), refusal, answering("no idea"), answering("none")]
+    api.script = [answering("a cat"), refusal, answering("no idea"), answering("none")]
     looking = ChatRequest(messages=(Message(content="What is it?", blocks=(PICTURE,)),))
     chat = open_chat()
     assert [chat.complete(looking).text for _ in range(3)] == ["a cat", "no idea", "none"]
-    whole, refused, named, again = (each["messages"][0]["content"] for each in service.requests)
+    whole, refused, named, again = (each["messages"][0]["content"] for each in api.requests)
     assert whole == refused
     assert whole[1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     assert named == again == "What is it?\n[image attachment: x]"
     assert "does not take images" in caplog.text
 
 
-def test_half_a_surrogate_pair_does_not_stop_the_request(service: ChatService, open_chat: Open) -> None:
-    service.script = [answering("Yes.")]
+def test_half_a_surrogate_pair_does_not_stop_the_request(api: ChatService, open_chat: Open) -> None:
+    api.script = [answering("Yes.")]
     assert open_chat().complete(request("An emoji cut in two \ud83d")).text == "Yes."
-    assert service.requests[0]["messages"][0]["content"] == "An emoji cut in two \ufffd"
+    assert api.requests[0]["messages"][0]["content"] == "An emoji cut in two \ufffd"
 
 
-def test_a_refusal_that_is_not_about_attachments_stays_one(service: ChatService, open_chat: Open) -> None:
-    service.script = [Reply(body={"error": {"message": "too long"}}, status=400)]
+def test_a_refusal_that_is_not_about_attachments_stays_one(api: ChatService, open_chat: Open) -> None:
+    api.script = [Reply(body={"error": {"message": "too long"}}, status=400)]
     with pytest.raises(ChatModelError, match="too long"):
         open_chat().complete(ChatRequest(messages=(Message(content="?", blocks=(PICTURE,)),)))
     with pytest.raises(ChatModelError, match="too long"):
         open_chat().complete(request())
-    assert len(service.requests) == 3
+    assert len(api.requests) == 3
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_params_bound_the_time_of_an_answer_that_drips(service: ChatService, open_chat: Open, streamed: bool) -> None:
-    service.script = [Reply(body=b"", drips=b" ")]
+def test_params_bound_the_time_of_an_answer_that_drips(api: ChatService, open_chat: Open, streamed: bool) -> None:
+    api.script = [Reply(body=b"", drips=b" ")]
     chat, asked = open_chat(), request(timeout=0.2, max_retries=0)
     with pytest.raises(ChatModelError, match=r"timed out|no piece, no end within 0\.2 s"):
         chat.stream(asked, print) if streamed else chat.complete(asked)
-    assert len(service.requests) == 1
+    assert len(api.requests) == 1
 
 
-def test_params_give_an_answer_more_time(service: ChatService, open_chat: Open) -> None:
-    service.script = [Reply(body={}, hangs=True), answering("yes")]
+def test_params_give_an_answer_more_time(api: ChatService, open_chat: Open) -> None:
+    api.script = [Reply(body={}, hangs=True), answering("yes")]
     with pytest.raises(ChatModelError, match="timed out"):
         open_chat(timeout=0.2, max_retries=0).complete(request())
     assert open_chat(timeout=0.0001, max_retries=0).complete(request(timeout=30)).text == "yes"
 
 
 @pytest.mark.parametrize("seconds", [0, -1, True, "3", None, float("inf"), float("nan")])
-def test_a_timeout_that_is_not_a_time_is_an_error(service: ChatService, open_chat: Open, seconds: object) -> None:
+def test_a_timeout_that_is_not_a_time_is_an_error(api: ChatService, open_chat: Open, seconds: object) -> None:
     with pytest.raises(ChatModelError, match="`timeout` is a number of seconds above 0"):
         open_chat().complete(request(timeout=seconds))
-    assert not service.requests
+    assert not api.requests
 
 
 def test_an_answer_that_drips_ends_with_an_error(
-    service: ChatService, open_chat: Open, monkeypatch: pytest.MonkeyPatch
+    api: ChatService, open_chat: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("devmem.models.openai_chat.RETRIES_SHARE", -59.9)
-    service.script = [Reply(body=b"", hangs=True)]
+    api.script = [Reply(body=b"", hangs=True)]
     with pytest.raises(ChatModelError, match=r"no end within 0\.1 s"):
         open_chat(timeout=60).complete(request())
-
-
-def test_nested_json_is_an_error(service: ChatService, open_chat: Open) -> None:
-    service.script = [Reply(body=b'{"choices": ' + b"[" * 100_000)]
-    with pytest.raises(ChatModelError, match="gave no answer to a chat request"):
-        open_chat().complete(request())
 
 
 def test_a_password_in_the_address_is_masked() -> None:
@@ -299,11 +286,9 @@ def test_a_password_in_the_address_is_masked() -> None:
     assert "geheim" not in str(caught.value)
 
 
-def test_a_service_that_repeats_the_request_puts_no_message_into_the_error(
-    service: ChatService, open_chat: Open
-) -> None:
+def test_a_service_that_repeats_the_request_puts_no_message_into_the_error(api: ChatService, open_chat: Open) -> None:
     text = "Ann's PIN is 4711, and nobody knows it."
-    service.script = [Reply(status=400, body={"error": {"message": f"invalid request: {text[:30]}"}})]
+    api.script = [Reply(status=400, body={"error": {"message": f"invalid request: {text[:30]}"}})]
     with pytest.raises(ChatModelError, match="left out") as caught:
         open_chat().complete(request(text))
     assert "4711" not in "".join(traceback.format_exception(caught.value))

@@ -48,13 +48,8 @@ def test_asks_for_the_usual_model_and_plain_numbers(service: FakeService, open_o
 
 def test_sends_texts_as_they_were_written(service: FakeService, open_openai: OpenOpenAI) -> None:
     texts = ["a+b=c; x[0] != y?", "https://e.com/?q=1&r=2#z", "🎉 é 中文 \n\t  spaces  "]
-    open_openai().embed(texts)
-    assert service.requests[0]["input"] == texts
-
-
-def test_a_lone_surrogate_does_not_stop_the_request(service: FakeService, open_openai: OpenOpenAI) -> None:
-    open_openai().embed(["broken \ud800 text", "\ud83c\udf89"])
-    assert service.requests[0]["input"] == ["broken \ufffd text", "🎉"]
+    open_openai().embed([*texts, "broken \ud800 text", "\ud83c\udf89"])
+    assert service.requests[0]["input"] == [*texts, "broken \ufffd text", "🎉"], "but for half a surrogate pair"
 
 
 def test_batches_by_batch_size(service: FakeService, open_openai: OpenOpenAI) -> None:
@@ -264,22 +259,20 @@ def test_a_wrong_answer_is_an_error(
     assert not isinstance(caught.value, EmbeddingUnavailableError)
 
 
-def test_vectors_of_unequal_length_are_an_error(service: FakeService, open_openai: OpenOpenAI) -> None:
-    service.script = [answering({"data": [{"embedding": [1.0]}, {"embedding": [1.0, 2.0]}]})]
-    with pytest.raises(EmbeddingError, match="different lengths"):
-        open_openai().embed(["a", "b"])
-
-
-def test_batches_of_unequal_length_are_an_error(service: FakeService, open_openai: OpenOpenAI) -> None:
-    service.script = [answering({"data": [{"embedding": row}]}) for row in ([1.0], [1.0, 2.0])]
-    with pytest.raises(EmbeddingError, match="length 1, 2"):
-        open_openai(batch_size=1).embed(["a", "b"])
-
-
-def test_a_service_that_ignores_dimensions_is_noticed(service: FakeService, open_openai: OpenOpenAI) -> None:
-    service.script = [answering({"data": [{"embedding": [1.0, 2.0]}]})]
-    with pytest.raises(EmbeddingError, match="asks for 3"):
-        open_openai(dimensions=3).embed(["a"])
+@pytest.mark.parametrize(
+    ("params", "bodies", "said"),
+    [
+        ({}, [[[1.0], [1.0, 2.0]]], "different lengths"),
+        ({"batch_size": 1}, [[[1.0]], [[1.0, 2.0]]], "length 1, 2"),
+        ({"dimensions": 3}, [[[1.0, 2.0], [2.0, 1.0]]], "asks for 3"),
+    ],
+)
+def test_vectors_of_another_length_are_an_error(
+    service: FakeService, open_openai: OpenOpenAI, params: dict[str, int], bodies: list[list[list[float]]], said: str
+) -> None:
+    service.script = [answering({"data": [{"embedding": row} for row in rows]}) for rows in bodies]
+    with pytest.raises(EmbeddingError, match=said):
+        open_openai(**params).embed(["a", "b"])
 
 
 @pytest.mark.parametrize("key", ["", "${API_KEY}", "$API_KEY", "${}"])
