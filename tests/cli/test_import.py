@@ -57,22 +57,8 @@ def test_a_changed_record_takes_the_place_of_the_older(filled: Path, devmem: Dev
     data.write_text('{"id": "d1", "text": "Another text."}\n{"id": "d4", "text": "A new one."}\n', encoding="utf-8")
     result = devmem("import", filled, "notes", data)
     assert "1 superseded, 1 stored" in result.stdout
+    assert "warning: 1 item has other content now than before under the same id: d1" in result.stderr
     assert len(shown(devmem, filled)) == 4
-
-
-def test_a_record_with_other_metadata_takes_the_place_of_the_older(
-    workflow: Path, devmem: Devmem, tmp_path: Path
-) -> None:
-    data = tmp_path / "data.jsonl"
-    for state in "draft", "final":
-        data.write_text(json.dumps({"id": "d1", "text": "The plan.", "metadata": {"state": state}}), encoding="utf-8")
-        result = devmem("import", workflow, "notes", data)
-    assert result.stdout.splitlines() == [
-        f"{data}: 1 superseded",
-        "notes: 1 superseded; the store has 1 item now",
-    ]
-    assert shown(devmem, workflow)[0]["metadata"]["state"] == "final"
-    assert "1 duplicate" in devmem("import", workflow, "notes", data).stdout
 
 
 def test_several_files_and_more_than_a_batch(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
@@ -133,54 +119,52 @@ def test_an_import_of_a_folder_never_stops_at_a_file(devmem: Devmem, tmp_path: P
     assert "none of the files could be read" in devmem("import", store, folder, code=2).stderr
 
 
-def test_a_write_that_fails_says_what_was_stored_before_it(
-    workflow: Path, devmem: Devmem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("error", "code", "stored", "told"),
+    [
+        (
+            CollectionUnwritableError("notes.db", "the disk is full"),
+            2,
+            256,
+            "error: {data}: the import stopped after 256 stored; the records after them are not stored: ",
+        ),
+        (
+            KeyboardInterrupt(),
+            130,
+            128,
+            "{data}: 128 stored before the interruption. Run the same command again to go on",
+        ),
+    ],
+    ids=["full disk", "interruption"],
+)
+def test_an_import_that_is_stopped_says_what_was_stored_and_how_it_goes_on(
+    workflow: Path,
+    devmem: Devmem,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    code: int,
+    stored: int,
+    told: str,
 ) -> None:
     data = tmp_path / "data.jsonl"
     data.write_text("\n".join(json.dumps({"text": f"Turn {n}."}) for n in range(300)), encoding="utf-8")
-    add, calls = SqliteCollection.add, iter(range(9))
+    add, batches = SqliteCollection.add, iter(range(9))
 
     def fail_later(self: SqliteCollection, *arguments: Any, **options: Any) -> list[WriteOutcome]:
-        if next(calls) == 2:
-            raise CollectionUnwritableError("notes.db", "the disk is full")
+        if next(batches) == stored // 128:
+            raise error
         return add(self, *arguments, **options)
 
     monkeypatch.setattr(SqliteCollection, "add", fail_later)
-    said = one_paragraph(devmem("import", workflow, "notes", data, code=2))
-    assert f"{data}: the import stopped after 256 stored; the records after them are not stored: " in said
-    assert "the disk is full" in said
+    said = devmem("import", workflow, "notes", data, code=code).stderr
+    assert said.startswith(told.format(data=data))
+    assert str(error) in said
+    assert "Traceback" not in said
     assert "Run the same command" in said
     monkeypatch.undo()
-    assert len(shown(devmem, workflow)) == 256
-    assert "256 duplicate, 44 stored" in devmem("import", workflow, "notes", data).stdout
-
-
-def test_an_interrupted_import_says_how_it_goes_on(
-    workflow: Path, devmem: Devmem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    data = tmp_path / "data.jsonl"
-    data.write_text("\n".join(json.dumps({"text": f"Turn {n}."}) for n in range(300)), encoding="utf-8")
-    add, calls = SqliteCollection.add, iter(range(9))
-
-    def interrupted_later(self: SqliteCollection, *arguments: Any, **options: Any) -> list[WriteOutcome]:
-        if next(calls) == 1:
-            raise KeyboardInterrupt
-        return add(self, *arguments, **options)
-
-    monkeypatch.setattr(SqliteCollection, "add", interrupted_later)
-    said = devmem("import", workflow, "notes", data, code=130).stderr
-    assert f"{data}: 128 stored before the interruption. Run the same command again to go on" in said
-    monkeypatch.undo()
-    assert "128 duplicate, 172 stored" in devmem("import", workflow, "notes", data).stdout
-
-
-def test_what_an_id_replaces_is_named(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
-    data = tmp_path / "data.jsonl"
-    for text in ("one", "two"):
-        data.write_text(json.dumps({"id": "k", "text": text}), encoding="utf-8")
-        result = devmem("import", workflow, "notes", data)
-    assert "1 superseded" in result.stdout
-    assert "warning: 1 item has other content now than before under the same id: k" in result.stderr
+    assert len(shown(devmem, workflow)) == stored
+    assert f"{stored} duplicate, {300 - stored} stored" in devmem("import", workflow, "notes", data).stdout
 
 
 def test_what_has_expired_is_counted_and_not_stored(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
@@ -294,15 +278,19 @@ def test_a_guessed_encoding_of_standard_input_names_it(devmem: Devmem, tmp_path:
     assert item["provenance"]["name"] == "standard input"
 
 
-def test_another_time_or_trust_takes_the_place_of_the_older(devmem: Devmem, tmp_path: Path) -> None:
+def test_other_facts_take_the_place_of_the_older(devmem: Devmem, tmp_path: Path) -> None:
     """Whatever a record says is stored, also where its text is known."""
-    data, place = tmp_path / "data.jsonl", tmp_path / "a.db"
-    for facts in ({}, {"time": "2026-05-08"}, {"time": "2026-05-09"}, {"time": "2026-05-09", "trust": 0.25}):
-        data.write_text(json.dumps({"id": "d1", "text": "The plan.", **facts}), encoding="utf-8")
-        told = devmem("import", place, data)
-    assert told.stdout.splitlines()[0] == f"{data}: 1 superseded"
+    data, place, told = tmp_path / "data.jsonl", tmp_path / "a.db", "stored"
+    record: dict[str, Any] = {"id": "d1", "text": "The plan."}
+    draft, final = {"metadata": {"state": "draft"}}, {"metadata": {"state": "final"}}
+    for facts in ({}, draft, final, {"time": "2026-05-08"}, {"time": "2026-05-09"}, {"trust": 0.25}):
+        record |= facts
+        data.write_text(json.dumps(record), encoding="utf-8")
+        assert devmem("import", place, data).stdout.splitlines()[0] == f"{data}: 1 {told}"
+        told = "superseded"
+    assert "1 duplicate" in devmem("import", place, data).stdout
     (item,) = json.loads(devmem("list", place, "--json").stdout)
-    assert (item["event_time"], item["trust"]) == (1778284800.0, 0.25)
+    assert (item["event_time"], item["trust"], item["metadata"]) == (1778284800.0, 0.25, {"state": "final"})
 
 
 def test_the_last_record_of_an_id_is_kept(devmem: Devmem, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -13,16 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.errors import DataFileError
-from devmem.model.items import MemoryItem
 from devmem.model.record_fields import span_of
 from devmem.model.times import parse_time
 from devmem.transfer.importing import FileFormat, open_data
+from tests.transfer.reading import items
 
 CALENDAR = Path(__file__).parents[2] / "data" / "imports" / "calendar.ics"
-
-
-def items(path: Path, **options: Any) -> list[MemoryItem]:
-    return [record for record in open_data(path, **options).records if isinstance(record, MemoryItem)]
 
 
 def event(folder: Path, *lines: str, around: tuple[str, ...] = ()) -> Path:

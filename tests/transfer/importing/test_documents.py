@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from devmem import MemoryItem
 from devmem.errors import DataFileError
 from devmem.transfer.importing import FileFormat, open_data, read_records
+from tests.transfer.reading import strict_items as items
 
 DEVALL: dict[str, Any] = {
     "id": "d1",
@@ -28,10 +28,6 @@ def stored(path: Path, document: object) -> Path:
     text = json.dumps(document, indent=2).encode()
     path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
     return path
-
-
-def items(path: Path, data_format: str = "auto") -> list[MemoryItem]:
-    return [record for record in read_records(path, data_format) if isinstance(record, MemoryItem)]
 
 
 def test_memories_of_devall_are_read(tmp_path: Path) -> None:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.errors import DataFileError, DateOrderError
-from devmem.model.items import MemoryItem
 from devmem.model.times import parse_time
 from devmem.transfer.importing import open_data
+from tests.transfer.reading import items, items_of
 
 NOTE = """\
 ---
@@ -34,10 +33,6 @@ The Old Mill.
 
 Book it.
 """
-
-
-def items(path: Path, **options: Any) -> list[MemoryItem]:
-    return [record for record in open_data(path, **options).records if isinstance(record, MemoryItem)]
 
 
 def note(folder: Path, text: str) -> Path:
@@ -170,7 +165,7 @@ Met [[Ann Müller|Ann]] at the [[Old Mill]], see [[Plan#Doors|the doors]] ![[map
 ```
 """
     data = open_data(note(tmp_path, text))
-    found = [record for record in data.records if isinstance(record, MemoryItem)]
+    found = items_of(data.records)
     assert [item.content_summary for item in found] == [
         "Met Ann at the Old Mill, see the doors",
         "| who |\n| B. |",

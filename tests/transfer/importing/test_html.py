@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from devmem.errors import DataFileError, DateOrderError
-from devmem.model.items import MemoryItem
 from devmem.model.times import parse_time
 from devmem.text.html import read_page
 from devmem.transfer.importing import FileFormat, open_data
+from tests.transfer.reading import items
 
 PAGE = Path(__file__).parents[2] / "data" / "imports" / "page.html"
-
-
-def items(path: Path, **options: Any) -> list[MemoryItem]:
-    return [record for record in open_data(path, **options).records if isinstance(record, MemoryItem)]
 
 
 def texts(source: str) -> list[str]:

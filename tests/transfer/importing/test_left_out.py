@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from devmem import MemoryItem
 from devmem.errors import DataFileError
 from devmem.transfer.importing import open_data, read_records
+from tests.transfer.reading import items_of, summaries
 
 
 def node(key: str, above: str | None, text: str, **message: Any) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def test_one_bad_record_is_counted_and_named_and_the_rest_is_read(
     path = tmp_path / "data.json"
     path.write_text(json.dumps(document), encoding="utf-8")
     data = open_data(path)
-    assert [record.content_summary for record in data.records if isinstance(record, MemoryItem)] == texts
+    assert summaries(data.records) == texts
     assert data.left_out.unusable.count == 1
     assert f"records that cannot be used are left out: 1: {path}: {told}" in caplog.text
     with pytest.raises(DataFileError):
@@ -109,9 +109,7 @@ def test_a_session_that_is_still_written_lacks_its_last_line_only(tmp_path: Path
     path = tmp_path / name
     path.write_bytes(gzip.compress(text) if name.endswith("gz") else text)
     data = open_data(path)
-    assert [record.content_summary for record in data.records if isinstance(record, MemoryItem)] == [
-        "user: The mast is blue."
-    ]
+    assert summaries(data.records) == ["user: The mast is blue."]
     assert str(data.left_out.unusable.first[0]).startswith(f"{path}:2: the line is not JSON")
 
 
@@ -119,7 +117,7 @@ def test_a_list_that_was_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> No
     path = tmp_path / "conversations.json"
     path.write_text(json.dumps([claude("one"), claude("two")])[:-20], encoding="utf-8")
     data = open_data(path)
-    assert [record.content_summary for record in data.records if isinstance(record, MemoryItem)] == ["user: one"]
+    assert summaries(data.records) == ["user: one"]
     assert data.left_out.unusable.count == 1
 
 
@@ -143,7 +141,7 @@ def test_what_the_program_put_in_the_place_of_the_user_is_told_apart(tmp_path: P
     path = tmp_path / "session.jsonl"
     path.write_text("\n".join(map(json.dumps, [*lines, summary])), encoding="utf-8")
     data = open_data(path)
-    items = [record for record in data.records if isinstance(record, MemoryItem)]
+    items = items_of(data.records)
     assert [item.content_summary for item in items] == [
         "user: The tests run with make check.",
         "user: Use tabs.",
@@ -177,7 +175,7 @@ def test_the_words_of_slacks_blocks_are_read(tmp_path: Path) -> None:
     path = tmp_path / "day.json"
     path.write_text(json.dumps(messages), encoding="utf-8")
     data = open_data(path)
-    assert [record.content_summary for record in data.records if isinstance(record, MemoryItem)] == [
+    assert summaries(data.records) == [
         "U1: Ask @Ben <today>\nkey\nmap",
         "U1: Build 7 & 8 failed",
         "U1: Plain",

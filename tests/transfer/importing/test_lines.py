@@ -15,16 +15,12 @@ from devmem.errors import DataFileError
 from devmem.stores import Provenance, SourceKind, dump_item
 from devmem.transfer.importing import FileFormat, open_data, read_records
 from devmem.workflow import dump_payload
+from tests.transfer.reading import strict_items as items
 
 
 def written(path: Path, *records: object) -> Path:
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
     return path
-
-
-def items(path: Path, data_format: str = "auto") -> list[MemoryItem]:
-    records = list(read_records(path, data_format))
-    return [record for record in records if isinstance(record, MemoryItem)]
 
 
 @pytest.mark.parametrize("key", ["text", "content", "content_summary"])

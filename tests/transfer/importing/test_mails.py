@@ -6,25 +6,20 @@ import gzip
 from email.message import EmailMessage
 from email.policy import SMTP
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.errors import DataFileError
-from devmem.model.items import MemoryItem
 from devmem.model.record_fields import is_record
 from devmem.model.times import parse_time
 from devmem.transfer.importing import FileFormat, open_data
 from devmem.transfer.importing.mail_text import own_words
+from tests.transfer.reading import items, items_of
 
 MAILBOX = Path(__file__).parents[2] / "data" / "imports" / "mails.mbox"
 SEPARATOR = b"From ann@example.org Wed May  1 08:00:00 2024\n"
-
-
-def items(path: Path, **options: Any) -> list[MemoryItem]:
-    return [record for record in open_data(path, **options).records if isinstance(record, MemoryItem)]
 
 
 def mail(text: str = "Hello.", *, headers: str = "", charset: str = "utf-8") -> bytes:
@@ -54,6 +49,9 @@ def test_a_mailbox_is_an_item_a_mail() -> None:
     )
     assert seats.content_summary == "Ann Müller: Hundert Plätze.\nDanke!"
     assert flyers.content_summary == "Cem: They are printed."
+    assert {item.indexed_fields for item in items(MAILBOX)} == {("subject", "attachments")}
+    threads = [item.scope.conversation for item in items(MAILBOX)]
+    assert threads == ["plan-1@example.org"] * 3 + [None], "also of a mail that names only the one before it"
     assert [item.event_time for item in items(MAILBOX)] == [
         parse_time(time)
         for time in ("2024-05-01T08:00:00Z", "2024-05-01T09:30:00Z", "2024-05-02T07:15:00Z", "2024-05-03T12:00:00Z")
@@ -76,15 +74,6 @@ def test_a_mail_is_with_sender_and_recipients_other_than_the_owner(tmp_path: Pat
 def test_a_mailbox_may_begin_with_a_mark(tmp_path: Path) -> None:
     (tmp_path / "a.mbox").write_bytes(b"\xef\xbb\xbf" + MAILBOX.read_bytes())
     assert [item.content_hash for item in items(tmp_path / "a.mbox")] == [item.content_hash for item in items(MAILBOX)]
-
-
-def test_a_thread_is_a_conversation() -> None:
-    """Also where a mail names only the one before it, whose place the mailbox knows."""
-    assert [item.scope.conversation for item in items(MAILBOX)] == ["plan-1@example.org"] * 3 + [None]
-
-
-def test_subject_and_attachments_are_searched() -> None:
-    assert {item.indexed_fields for item in items(MAILBOX)} == {("subject", "attachments")}
 
 
 def test_a_mailbox_is_read_packed_and_without_a_suffix(tmp_path: Path) -> None:
@@ -192,20 +181,6 @@ def test_hostile_texts_take_linear_time(piece: str, times: int) -> None:
     own_words(f"Hello.\n{piece * times}", is_forwarded=True)
 
 
-def test_what_is_forwarded_by_its_subject_is_kept(tmp_path: Path) -> None:
-    path = tmp_path / "a.eml"
-    path.write_bytes(
-        mail("FYI\n-----Original Message-----\nFrom: Cem\nThe code is 4711.", headers="Subject: WG: Code\n")
-    )
-    assert "The code is 4711." in items(path)[0].content_summary
-
-
-def test_a_mail_without_own_words_is_its_subject(tmp_path: Path) -> None:
-    path = tmp_path / "a.eml"
-    path.write_bytes(mail("> quoted", headers="Subject: Call me at 5\n"))
-    assert [item.content_summary for item in items(path)] == ["Ann: Call me at 5"]
-
-
 def test_a_mailbox_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "a.mbox"
     whole = MAILBOX.read_bytes()
@@ -217,10 +192,23 @@ def test_a_mailbox_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path, cap
     assert "a.mbox:6: mail 2: it is cut off within its headers" in caplog.text
 
 
-def test_a_line_that_only_looks_like_a_separator_is_text(tmp_path: Path) -> None:
+FORWARDED = "FYI\n-----Original Message-----\nFrom: Cem\nThe code is 4711."
+LOOKS_LIKE_A_SEPARATOR = "Hello.\n\nFrom Ann Wed 10:00\nshe is away."
+
+
+@pytest.mark.parametrize(
+    ("text", "headers", "expected"),
+    [
+        (FORWARDED, "Subject: WG: Code\n", FORWARDED),
+        ("> quoted", "Subject: Call me at 5\n", "Call me at 5"),
+        (LOOKS_LIKE_A_SEPARATOR, "", LOOKS_LIKE_A_SEPARATOR),
+    ],
+    ids=["forwarded by its subject", "without own words", "a line that looks like a separator"],
+)
+def test_the_text_of_a_mail(tmp_path: Path, text: str, headers: str, expected: str) -> None:
     path = tmp_path / "a.mbox"
-    path.write_bytes(SEPARATOR + mail("Hello.\n\nFrom Ann Wed 10:00\nshe is away."))
-    assert [item.content_summary for item in items(path)] == ["Ann: Hello.\n\nFrom Ann Wed 10:00\nshe is away."]
+    path.write_bytes(SEPARATOR + mail(text, headers=headers))
+    assert [item.content_summary for item in items(path)] == [f"Ann: {expected}"]
 
 
 @pytest.mark.parametrize(
@@ -243,9 +231,7 @@ def test_mails_without_a_text_and_bad_dates_are_named(tmp_path: Path, caplog: py
     path = tmp_path / "a.mbox"
     path.write_bytes(SEPARATOR + mail("") + b"\n" + SEPARATOR + mail(headers="Date: soon\n"))
     data = open_data(path)
-    assert [record.event_time for record in data.records if isinstance(record, MemoryItem)] == [
-        parse_time("2024-05-01T08:00:00Z")
-    ]
+    assert [item.event_time for item in items_of(data.records)] == [parse_time("2024-05-01T08:00:00Z")]
     assert data.left_out.reasons == {"messages without a text": 1}
     assert "a.mbox:6: mail 2: 'Date': not a time: 'soon'" in caplog.text
 

@@ -15,6 +15,7 @@ from devmem.messages import AIMessage, MessageQueue, ShortTermMemory, UserMessag
 from devmem.model.items import MemoryItem, SourceKind
 from devmem.transfer.filling import Filler
 from devmem.transfer.importing import FileFormat, open_data, read_records
+from tests.transfer.reading import items_of
 
 Write = Callable[[object], Path]
 
@@ -48,7 +49,7 @@ def items(file: Path) -> list[MemoryItem]:
     assert data.format is FileFormat.METAGPT
     records = list(data.records)
     assert all(isinstance(record, MemoryItem) for record in records)
-    return [record for record in records if isinstance(record, MemoryItem)]
+    return items_of(records)
 
 
 def test_a_memory_becomes_its_messages_in_order(write: Write) -> None:

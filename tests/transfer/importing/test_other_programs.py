@@ -10,12 +10,13 @@ from devmem import MemoryItem
 from devmem.model.times import parse_time
 from devmem.transfer.importing import open_data
 from devmem.transfer.importing.formats import DataFile
+from tests.transfer.reading import items_of
 
 
 def opened(path: Path, document: object, data_format: str) -> tuple[DataFile, list[MemoryItem]]:
     path.write_text(document if isinstance(document, str) else json.dumps(document), encoding="utf-8")
     data = open_data(path)
-    items = [record for record in data.records if isinstance(record, MemoryItem)]
+    items = items_of(data.records)
     assert data.format == data_format
     assert [item.id for item in items] == [item.id for item in open_data(path).records if isinstance(item, MemoryItem)]
     assert len({item.id for item in items}) == len(items)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import devmem
 from devmem.errors import DataFileError
 from devmem.model.conditions import Order
-from devmem.model.items import MemoryItem
 from devmem.model.times import DateOrder
 from devmem.transfer.filling import Filler
 from devmem.transfer.importing import open_data
 from devmem.views.diagrams import transfers_of
+from tests.transfer.reading import items, items_of, summaries
 
 ANDROID = """\
 12/31/23, 10:15 PM - Messages and calls are end-to-end encrypted. Tap to learn more.
@@ -31,10 +30,6 @@ IOS = """\
 \u200e[31.12.23, 22:15:09] Ann: Guten Rutsch!
 [01.01.24, 00:05:00] Bob: Danke
 """
-
-
-def items(path: Path, **options: Any) -> list[MemoryItem]:
-    return [record for record in open_data(path, **options).records if isinstance(record, MemoryItem)]
 
 
 def at(*parts: int) -> float:
@@ -141,7 +136,7 @@ def test_media_deleted_messages_and_notices_are_no_memories(
     path = tmp_path / "chat.txt"
     path.write_text(f"03.04.25, 09:05 - Uta: {said}\n03.04.25, 09:06 - Jan: Ja\n", encoding="utf-8")
     data = open_data(path)
-    texts = [record.content_summary for record in data.records if isinstance(record, MemoryItem)]
+    texts = summaries(data.records)
     assert texts == [*([f"Uta: {kept}"] if kept else []), "Jan: Ja"]
     assert sum(count for name, count in data.left_out.reasons.items() if reason and reason in name) == (kept is None)
 
@@ -160,7 +155,7 @@ def test_one_date_of_another_form_is_named_and_the_others_are_read(tmp_path: Pat
         "13/03/25, 10:00 - Ann: Hi\n14/03/25, 10:00 - Bob: Hi\n03/15/25, 9:00 - Cem: quoted\n", encoding="utf-8"
     )
     data = open_data(path)
-    assert [record.event_time for record in data.records if isinstance(record, MemoryItem)] == [
+    assert [item.event_time for item in items_of(data.records)] == [
         at(2025, 3, 13, 10, 0),
         at(2025, 3, 14, 10, 0),
     ]

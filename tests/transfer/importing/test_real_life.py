@@ -19,6 +19,8 @@ from devmem.transfer.importing import FileFormat, open_data, read_records
 from devmem.transfer.importing.prose import read_paragraphs
 from devmem.transfer.importing.records import Origin
 from tests.generated import examples
+from tests.transfer.reading import strict_items as items
+from tests.transfer.reading import summaries
 
 SAMPLES = Path(__file__).parents[2] / "data" / "imports"
 LAUNCH = ["user: When is the launch?", "assistant: On June 2nd."]
@@ -87,10 +89,6 @@ SAID = {
         ],
     ),
 }
-
-
-def items(path: Path, data_format: str = "auto") -> list[MemoryItem]:
-    return [record for record in read_records(path, data_format) if isinstance(record, MemoryItem)]
 
 
 def seconds(text: str) -> float:
@@ -313,7 +311,7 @@ def test_a_guess_is_named_once_and_can_be_corrected(tmp_path: Path, caplog: pyte
     assert "a guess: where that is wrong, name its encoding (--encoding)" in record.message
     caplog.clear()
     named = open_data(tmp_path / "a.txt", encoding="cp1254").records
-    assert [one.content_summary for one in named if isinstance(one, MemoryItem)] == [text]
+    assert summaries(named) == [text]
     assert caplog.text == ""
     with pytest.raises(DataFileError, match="is not utf-8"):
         list(open_data(tmp_path / "a.txt", encoding="utf-8").records)

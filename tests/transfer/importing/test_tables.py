@@ -5,16 +5,15 @@ from __future__ import annotations
 import csv
 import io
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.errors import DataFileError, DateOrderError
-from devmem.model.items import MemoryItem
 from devmem.model.times import parse_time
 from devmem.transfer.importing import open_data
+from tests.transfer.reading import items, summaries
 
 GERMAN = """\
 Datum;Uhrzeit;Absender;Betreff;Nachricht;Raum
@@ -23,10 +22,6 @@ Datum;Uhrzeit;Absender;Betreff;Nachricht;Raum
 um 14:30 Uhr.";none
 none;-;Jörg;;Danke.;
 """
-
-
-def items(path: Path, **options: Any) -> list[MemoryItem]:
-    return [record for record in open_data(path, **options).records if isinstance(record, MemoryItem)]
 
 
 def table(folder: Path, text: str, name: str = "a.csv") -> Path:
@@ -98,7 +93,7 @@ def test_day_and_month_that_may_be_both_are_asked_about_once(tmp_path: Path) -> 
 def test_rows_that_contradict_one_another_are_named(tmp_path: Path) -> None:
     path = table(tmp_path, "text,date\na,31/12/2025\nb,12/31/2025\nc,30/12/2025\n")
     data = open_data(path)
-    assert [record.content_summary for record in data.records if isinstance(record, MemoryItem)] == ["a", "c"]
+    assert summaries(data.records) == ["a", "c"]
     assert f"{path}:3: 'time': not a time: '12/31/2025'" in str(data.left_out.unusable)
     with pytest.raises(DataFileError, match=r"a\.csv:2: .*is `--dates mdy` right"):
         items(path, dates="mdy")
