@@ -49,33 +49,39 @@ def test_explain_has_every_signal(filled: Path, devmem: Devmem) -> None:
     assert "candidates" in shown[-1]
 
 
-def test_small_talk_is_named_and_can_be_searched_for(filled: Path, devmem: Devmem) -> None:
-    """The explanation says what of a message was searched for; `focus: false` searches for all of it."""
-    message = "I ate far too much at the harbour today. By the way, when is the deadline?"
-    told = "what asks is 'when is the deadline?', and the rest of the query counts little"
-    assert told in " ".join(search_all(devmem, filled, message, "--explain").stdout.split())
-    asked = json.loads(search_all(devmem, filled, message, "--explain", "--json").stdout)["asked"]
-    assert asked == "when is the deadline?"
-    plain = filled.read_text(encoding="utf-8")
-    changed = plain.replace("{memory_path: notes.db}", "{memory_path: notes.db, retrieval: {focus: false}}")
-    assert changed != plain
-    filled.write_text(changed, encoding="utf-8")
-    assert "what asks" not in search_all(devmem, filled, message, "--explain").stdout
-
-
-def test_a_misspelled_word_is_named_and_can_be_searched_for(filled: Path, devmem: Devmem) -> None:
-    """The explanation says which word was searched for; `spelling: false` searches for what was typed."""
-    asked = "Who moved the daedline?"
-    told = "'daedline' was taken for 'deadline'"
+@pytest.mark.parametrize(
+    ("asked", "told", "field", "value", "option", "without"),
+    [
+        (
+            "I ate far too much at the harbour today. By the way, when is the deadline?",
+            "what asks is 'when is the deadline?', and the rest of the query counts little",
+            "asked",
+            "when is the deadline?",
+            "focus",
+            "what asks",
+        ),
+        (
+            "Who moved the daedline?",
+            "'daedline' was taken for 'deadline'",
+            "corrected",
+            {"daedline": "deadline"},
+            "spelling",
+            "daedline",
+        ),
+    ],
+    ids=["small talk", "a misspelled word"],
+)
+def test_what_was_searched_for_instead_is_named_and_can_be_turned_off(
+    filled: Path, devmem: Devmem, asked: str, told: str, field: str, value: object, option: str, without: str
+) -> None:
     assert told in " ".join(search_all(devmem, filled, asked, "--explain").stdout.split())
-    report = json.loads(search_all(devmem, filled, asked, "--explain", "--json").stdout)
-    assert report["corrected"] == {"daedline": "deadline"}
+    assert json.loads(search_all(devmem, filled, asked, "--explain", "--json").stdout)[field] == value
     plain = filled.read_text(encoding="utf-8")
-    changed = plain.replace("{memory_path: notes.db}", "{memory_path: notes.db, retrieval: {spelling: false}}")
+    changed = plain.replace("{memory_path: notes.db}", f"{{memory_path: notes.db, retrieval: {{{option}: false}}}}")
     assert changed != plain
     filled.write_text(changed, encoding="utf-8")
-    assert "daedline" not in search_all(devmem, filled, asked, "--explain").stdout
-    assert json.loads(search_all(devmem, filled, asked, "--explain", "--json").stdout)["corrected"] == {}
+    assert without not in search_all(devmem, filled, asked, "--explain").stdout
+    assert json.loads(search_all(devmem, filled, asked, "--explain", "--json").stdout)[field] != value
 
 
 def test_chinese_text_stays_in_its_column(filled: Path, devmem: Devmem) -> None:
@@ -292,42 +298,23 @@ def test_a_copy_of_a_store_without_a_model_has_none(devmem: Devmem, tmp_path: Pa
         assert inspect_location(str(tmp_path / name)) == StoreMetadata(store_type="simple", model=None)
 
 
-def test_showing_the_items_of_files_indexes_nothing(tmp_path: Path, devmem: Devmem) -> None:
-    """Only a search, an index or a run brings them up to date; looking never writes."""
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    (docs / "a.txt").write_text("The venue is Berlin.", encoding="utf-8")
-    workflow = tmp_path / "team.yaml"
-    workflow.write_text(
-        "memory:\n  - name: docs\n    type: file\n    config: {memory_path: docs.db, file_sources: [{path: docs}]}\n",
-        encoding="utf-8",
-    )
-    devmem("index", workflow, "docs")
-    (docs / "a.txt").write_text("The venue is Hamburg.", encoding="utf-8")
-    before = (tmp_path / "docs.db").read_bytes()
-    shown = devmem("list", workflow, "docs")
-    assert "Berlin" in shown.stdout
-    devmem("log", workflow, "docs", "--format", "mermaid")
-    for item in json.loads(devmem("list", workflow, "docs", "--json").stdout):
-        devmem("history", workflow, "docs", item["id"])
-    assert (tmp_path / "docs.db").read_bytes() == before
-    assert "Hamburg" in devmem("search", workflow, "docs", "venue").stdout
-
-
 @pytest.mark.parametrize(
     "command",
     [["list"], ["count"], ["history", "{item}"], ["log", "--format", "mermaid"], ["runs"]],
     ids=lambda words: words[0],
 )
 def test_looking_into_a_store_of_files_does_not_index_them(tmp_path: Path, devmem: Devmem, command: list[str]) -> None:
+    """Only a search, an index or a run brings them up to date; looking never writes."""
     workflow, docs = tmp_path / "team.yaml", tmp_path / "docs"
     docs.mkdir()
     (docs / "a.md").write_text("The launch is on June 2nd.")
     workflow.write_text("memory: [{name: docs, type: file, config: {file_sources: [{path: docs}], index_path: a.db}}]")
     devmem("index", workflow, "docs")
     (item,) = ids(devmem("list", workflow, "docs", "--json").stdout)
+    (docs / "a.md").write_text("The launch is on June 9th.")
     (docs / "b.md").write_text("The venue is booked.")
     before = {file: file.read_bytes() for file in tmp_path.glob("a.db*")}
     name, *words = command
     assert devmem(name, workflow, "docs", *(word.format(item=item) for word in words)).stderr == ""
     assert {file: file.read_bytes() for file in tmp_path.glob("a.db*")} == before
+    assert "June 9th" in devmem("search", workflow, "docs", "launch").stdout
