@@ -29,10 +29,10 @@ def run(*command: str | Path, cwd: Path, check: bool = True) -> subprocess.Compl
 
 
 @pytest.fixture(scope="session")
-def python(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build and install the wheel, once for all the processes that run the tests; return its interpreter."""
     base = tmp_path_factory.getbasetemp()
-    folder = (base if worker_id == "master" else base.parent) / "installed-wheel"
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "installed-wheel"
     folder.mkdir(exist_ok=True)
     python = folder / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
     done = folder / "done"
