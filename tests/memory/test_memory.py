@@ -280,7 +280,3 @@ def test_a_repr_says_where_and_how_much(memory: devmem.Memory) -> None:
     assert repr(memory) == "<Memory ':memory:': simple, 1 item>"
     assert repr(memory.scoped(user="ann", agent="a")) == "<Memory ':memory:' of user 'ann', agent 'a': simple, 0 items>"
     assert repr(memory.list()[0]).startswith("<MemoryItem 'one', id ")
-
-
-def test_a_message_object_alone_gives_its_id_in_a_list(memory: devmem.Memory) -> None:
-    assert len(memory.add(Message("hello"))) == 1

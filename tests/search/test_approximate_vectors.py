@@ -217,27 +217,20 @@ def test_a_filter_that_leaves_only_what_is_far_from_the_query() -> None:
     assert (vectors[found] @ query).tolist() == pytest.approx(wanted.tolist(), abs=8e-3)
 
 
-def test_deleted_rows_are_not_found() -> None:
-    index, vectors = filled(20_000)
+@pytest.mark.parametrize(("count", "deleted"), [(20_000, 3000), (8000, 4000)])
+def test_deleted_rows_are_not_found(count: int, deleted: int) -> None:
+    """Nor when so many are deleted that the index is made anew."""
+    index, vectors = filled(count)
     index.wait_for_build()
-    gone = np.random.default_rng(3).choice(20_000, 3000, replace=False)
-    index.remove(gone)
-    vectors[gone] = np.nan
-    assert len(index) == 17_000
-    assert not index.contains(gone).any()
-    assert recall(index, vectors) >= 0.98
-    assert np.isnan(index.reader().similarities(clustered(1)[0], gone[:5])).all()
-
-
-def test_many_deletions_have_it_made_anew() -> None:
-    index, vectors = filled(8000)
-    index.wait_for_build()
-    gone = numbered(0, 4000)
+    gone = np.random.default_rng(3).choice(count, deleted, replace=False)
     index.remove(gone)
     vectors[gone] = np.nan
     index.wait_for_build()
     assert index.approximate
+    assert len(index) == count - deleted
+    assert not index.contains(gone).any()
     assert recall(index, vectors) >= 0.98
+    assert np.isnan(index.reader().similarities(clustered(1)[0], gone[:5])).all()
 
 
 def test_too_little_is_left_for_it() -> None:

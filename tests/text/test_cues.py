@@ -10,57 +10,41 @@ from devmem.text.cues import Cue, asks_when, cues_of
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "Where is it?",
-        "Really?!?",
-        'He asked "why?"',
-        "真的吗？",
-        "(is it?)",
-        "See? [2023-05-08] ",
-        "A long story. " * 50 + "And you?",
-    ],
-)
-def test_a_text_that_asks(text: str) -> None:
-    assert cues_of(text) & Cue.IS_QUESTION
-
-
-@pytest.mark.parametrize("text", ["", "It is here.", "Why? Because.", "a?b", "What? " + "x" * 300])
-def test_a_text_that_does_not_ask(text: str) -> None:
-    assert not cues_of(text) & Cue.IS_QUESTION
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "I went there yesterday",
-        "we moved last spring",
-        "three weeks ago",
-        "in 2019",
-        "since 2020 or so",
-        "on Monday",
-        "born in May",
-        "May 5",
-        "in october",
-        "昨天去了",
-        "5月8日",
-        "三个月前",
-        "上个星期",
-        "星期五",
-    ],
-)
-def test_a_text_that_tells_when(text: str) -> None:
-    assert cues_of(text) & Cue.HAS_TIME
-
-
-@pytest.mark.parametrize("text", ["", "you may come in", "it is blue", "a yesterdayish mood", "Maybe", "room 12345"])
-def test_a_text_that_tells_no_time(text: str) -> None:
-    assert not cues_of(text) & Cue.HAS_TIME
-
-
-@pytest.mark.parametrize(
     ("cue", "having", "lacking"),
     [
+        (
+            Cue.IS_QUESTION,
+            [
+                "Where is it?",
+                "Really?!?",
+                'He asked "why?"',
+                "真的吗？",
+                "(is it?)",
+                "See? [2023-05-08] ",
+                "A long story. " * 50 + "And you?",
+            ],
+            ["", "It is here.", "Why? Because.", "a?b", "What? " + "x" * 300],
+        ),
+        (
+            Cue.HAS_TIME,
+            [
+                "I went there yesterday",
+                "we moved last spring",
+                "three weeks ago",
+                "in 2019",
+                "since 2020 or so",
+                "on Monday",
+                "born in May",
+                "May 5",
+                "in october",
+                "昨天去了",
+                "5月8日",
+                "三个月前",
+                "上个星期",
+                "星期五",
+            ],
+            ["", "you may come in", "it is blue", "a yesterdayish mood", "Maybe", "room 12345"],
+        ),
         (
             Cue.SECOND_PERSON,
             ["Wow, you did it!", "Your cat is lovely", "Ann: You’re right", "你去吗"],
@@ -73,7 +57,7 @@ def test_a_text_that_tells_no_time(text: str) -> None:
         ),
     ],
 )
-def test_kinds_of_fact(cue: Cue, having: list[str], lacking: list[str]) -> None:
+def test_signs(cue: Cue, having: list[str], lacking: list[str]) -> None:
     assert [text for text in having if not cues_of(text) & cue] == []
     assert [text for text in lacking if cues_of(text) & cue] == []
 
@@ -88,6 +72,8 @@ def test_kinds_of_fact(cue: Cue, having: list[str], lacking: list[str]) -> None:
         "In what month?",
         "你什么时候去",
         "去了多久",
+        "我們什麼時候見面?",
+        "花了多長時間?",
     ],
 )
 def test_a_question_for_a_time(query: str) -> None:
