@@ -73,15 +73,6 @@ def asked(query: str, now: datetime = NOW) -> str | None:
         ("20 May or later", "2023-05-20.."),
         ("after 3 May and before 10 May", "2023-05-04..2023-05-09"),
         ("since March, but before May", "2023-03-01..2023-04-30"),
-    ],
-)
-def test_one_end(query: str, wanted: str) -> None:
-    assert asked(query) == wanted
-
-
-@pytest.mark.parametrize(
-    ("query", "wanted"),
-    [
         ("between 3 May and 10 May", "2023-05-03..2023-05-10"),
         ("between 3 and 10 May", "2023-05-03..2023-05-10"),
         ("between May 3 and 10", "2023-05-03..2023-05-10"),
@@ -100,15 +91,6 @@ def test_one_end(query: str, wanted: str) -> None:
         ("3 to 10 May 2022", "2022-05-03..2022-05-10"),
         ("Nov 16, 2022 - Jan 15, 2023", "2022-11-16..2023-01-15"),
         ("in 2020-2022", "2020-01-01..2022-12-31"),
-    ],
-)
-def test_two_ends(query: str, wanted: str) -> None:
-    assert asked(query) == wanted
-
-
-@pytest.mark.parametrize(
-    ("query", "wanted"),
-    [
         ("the week before August 3, 2022", "2022-07-27..2022-08-02"),
         ("the day before 5 May", "2023-05-04"),
         ("the night before 5 May", "2023-05-04"),
@@ -134,15 +116,6 @@ def test_two_ends(query: str, wanted: str) -> None:
         ("How many days before 5 May did she leave?", "..2023-05-04"),
         ("every Sunday before 5 May", "..2023-05-04"),
         ("what she did that day before 5 May", "2023-05-04"),
-    ],
-)
-def test_a_stretch_beside_a_date(query: str, wanted: str) -> None:
-    assert asked(query) == wanted
-
-
-@pytest.mark.parametrize(
-    ("query", "wanted"),
-    [
         ("5月5日之前", "..2023-05-04"),
         ("5月5日前她做了什么", "..2023-05-04"),
         ("五月以前", "..2023-04-30"),
@@ -178,9 +151,14 @@ def test_a_stretch_beside_a_date(query: str, wanted: str) -> None:
         ("5月3日之后几天", "2023-05-04..2023-05-09"),
         ("二十天前", "2023-05-03..2023-05-05"),
         ("十二月二十一日", "2022-12-21"),
+        ("on 5 May and 13 May", "2023-05-05..2023-05-13"),
+        ("On April 6th and on April 13th, who came?", "2023-04-06..2023-04-13"),
+        ("the evenings of October 5th and October 13th, 2022", "2022-10-05..2022-10-13"),
+        ("4月5日和4月13日", "2023-04-05..2023-04-13"),
+        ("in mid-April", "2023-04-01..2023-04-30"),
     ],
 )
-def test_chinese(query: str, wanted: str) -> None:
+def test_english_and_chinese(query: str, wanted: str) -> None:
     assert asked(query) == wanted
 
 
@@ -249,20 +227,6 @@ def test_every_two_days_have_a_time_between_them(days: list[date]) -> None:
     wanted = str(first) if first == last else f"{first}..{last}"
     assert asked(f"between {first} and {last}") == asked(f"from {first} to {last}") == wanted
     assert asked(f"{first} - {last}") == asked(f"从{first}到{last}") == wanted
-
-
-@pytest.mark.parametrize(
-    ("query", "wanted"),
-    [
-        ("on 5 May and 13 May", "2023-05-05..2023-05-13"),
-        ("On April 6th and on April 13th, who came?", "2023-04-06..2023-04-13"),
-        ("the evenings of October 5th and October 13th, 2022", "2022-10-05..2022-10-13"),
-        ("4月5日和4月13日", "2023-04-05..2023-04-13"),
-        ("in mid-April", "2023-04-01..2023-04-30"),
-    ],
-)
-def test_two_days_beside_each_other(query: str, wanted: str) -> None:
-    assert asked(query) == wanted
 
 
 @given(
