@@ -219,7 +219,7 @@ def test_a_filter_that_leaves_only_what_is_far_from_the_query() -> None:
 
 @pytest.mark.parametrize(("count", "deleted"), [(20_000, 3000), (8000, 4000)])
 def test_deleted_rows_are_not_found(count: int, deleted: int) -> None:
-    """Nor when so many are deleted that the index is made anew."""
+    """Nor when half of them are deleted, and the index is built again."""
     index, vectors = filled(count)
     index.wait_for_build()
     gone = np.random.default_rng(3).choice(count, deleted, replace=False)
