@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -26,8 +27,15 @@ from devmem.text.analysis import terms
 from devmem.text.patterns import lazy_pattern
 
 _DAY: Final = 86_400
+# A word continues after a hyphen, a dot or an apostrophe, as for full-text search.
+_INITIAL: Final = lazy_pattern(r"(?<!\w)(?<!\w[.\-'])[b-su-zB-SU-Z0-9_]")
+_START: Final = 120
+"""Number of characters that hold ten words in most texts."""
+_INITIALS: Final = 10
+"""Number of words that tell most texts apart."""
 _PLAIN: Final = str.maketrans({"‘": "'", "’": "'", "“": '"', "”": '"', "–": "-", "—": "-", "…": "..."})
 _NEGATED: Final = lazy_pattern(r"n't\b", re.IGNORECASE)
+_FOREIGN_MARK: Final = lazy_pattern(r"[^\w\x00-\x7f]")
 _SIGN: Final = lazy_pattern(r"'(?:d|ll|ve|re)\b|(?<![\w-])-(?=\d)|(?<=\w )A\b|[#%+<=>$€£]|[^\w\s\x00-\x7f]")
 """Signs that full-text search ignores although they make a difference."""
 _SMALL: Final = frozenset({"a", "an", "the"})
@@ -48,6 +56,24 @@ def sameness(item: MemoryItem) -> tuple[object, ...]:
     # A text without words, such as an emoji, equals only itself.
     said = words or item.content_summary.strip()
     return who, day, said, signs, _beside(item, item.input_snapshot, item.output_snapshot)
+
+
+def initials(item: MemoryItem) -> str | None:
+    """Return a coarser key than `sameness` that takes a fraction of the time: items of the same `sameness` share it.
+
+    It is made of the first letters of the first words, which no inflection changes, without those that an article
+    begins with; None for words of another alphabet.
+    """
+    text = _plain(item.content_summary)
+    if not text.isascii():
+        text = _FOREIGN_MARK.sub(" ", unicodedata.normalize("NFKC", text))
+    if not text.isascii():
+        return None
+    # The start of most texts has as many words; a search in all of a long one takes longer than the rest.
+    found = _INITIAL.findall(text, 0, _START)
+    if len(found) < _INITIALS and len(text) > _START:
+        found = [letter[0] for letter in islice(_INITIAL.finditer(text), _INITIALS)]
+    return "".join(found[:_INITIALS]).lower()
 
 
 def _plain(summary: str) -> str:
@@ -224,14 +250,14 @@ class HitSelector:
 
     def _without_duplicates(self, order: Sequence[int], wanted: int) -> list[int]:
         chosen: list[int] = []
-        same: dict[object, int] = {}
+        duplicates = _NearDuplicates(self._item)
         read = 0
         while len(chosen) < wanted and read < len(order):
             part = order[read : read + max(wanted - len(chosen), _LEAST_READ if read else 0)]
             self._fetch(part)
             for at in part[: wanted - len(chosen)]:
                 read += 1
-                first = same.setdefault(sameness(self._item(at)), at)
+                first = duplicates.first(at)
                 if first == at:
                     chosen.append(at)
                 else:
@@ -289,6 +315,30 @@ class HitSelector:
             similarity=_known(self._candidates.similarity[at]),
             like=like,
         )
+
+
+class _NearDuplicates:
+    """Finds the first of several candidates that say the same.
+
+    Only items whose words begin with the same letters are compared word by word, which takes time.
+    """
+
+    def __init__(self, item: Callable[[int], MemoryItem]) -> None:
+        self._item = item
+        self._by_initials: dict[str | None, int | None] = {}
+        """The only candidate with these initials; None when there are more, which are in `_by_words`."""
+        self._by_words: dict[object, int] = {}
+
+    def first(self, at: int) -> int:
+        """Return the first candidate that says the same, which may be this one."""
+        letters = initials(self._item(at))
+        if letters not in self._by_initials:
+            self._by_initials[letters] = at
+            return at
+        if (other := self._by_initials[letters]) is not None:
+            self._by_initials[letters] = None
+            self._by_words[sameness(self._item(other))] = other
+        return self._by_words.setdefault(sameness(self._item(at)), at)
 
 
 def _known(value: float) -> float | None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from devmem import MemoryContentSnapshot, MemoryItem, Scope
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.search.selection import diversified, sameness
+from devmem.search.selection import diversified, initials, sameness
 from devmem.stores import SnapshotBlock
 
 DAY = 86_400.0
@@ -43,6 +43,29 @@ def picture(name: str) -> MemoryContentSnapshot:
 )
 def test_the_same(one: str, other: str) -> None:
     assert sameness(item(one)) == sameness(item(other))
+    assert initials(item(one)) == initials(item(other))
+
+
+WORDS = [
+    *("plan", "Plans", "skies", "sky", "dying", "die", "e-mail", "v1.2", "get_name", "the", "A", "an"),
+    *("it's", "it’s", "it", "isn't", "isn’t", "is", "not"),
+]
+MARKS = st.sampled_from([" ", ", ", ". ", "! ", " - ", '" ', " '", "\n", ": (", " – ", "… ", " \N{THUMBS UP SIGN} "])
+
+
+@given(words=st.lists(st.tuples(st.sampled_from(WORDS), MARKS), max_size=4), other=st.data())
+def test_what_says_the_same_begins_with_the_same_letters(words: list[tuple[str, str]], other: st.DataObject) -> None:
+    texts = ["".join(word + mark for word, mark in words)]
+    texts.append("".join(other.draw(st.sampled_from([word, *WORDS])) + other.draw(MARKS) for word, _ in words))
+    texts.append("".join(word.upper() + other.draw(MARKS) for word, _ in words if word not in ("the", "A", "an")))
+    for one in texts:
+        for two in texts:
+            if sameness(item(one)) == sameness(item(two)):
+                assert initials(item(one)) == initials(item(two))
+
+
+def test_of_other_scripts_the_letters_say_nothing() -> None:
+    assert initials(item("会议改到星期五")) is initials(item("caf\u00e9")) is None
 
 
 @pytest.mark.parametrize(
