@@ -92,7 +92,7 @@ _COMMANDS: Final = {
     "init": ("checking", "Write a workflow to start with, or the entries of a coding agent."),
     "run": ("running", "Run a workflow's agents with their memories."),
     "validate": ("checking", "List every problem of workflows, also for continuous integration."),
-    "plan": ("plan", "Show what a run will read, write, send away and cost, without running it."),
+    "plan": ("plan", "Show what a run will read, write and send away, without running it."),
     "stores": ("stores", "List the store types, or show what is in a memory's stores, where they are, and hit rates."),
     "runs": ("runs", "List the runs of a memory, end those that are pending, or undo one."),
     "log": ("records", "List conversations and traces, show one, or draw who sent what to whom."),

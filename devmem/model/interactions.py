@@ -118,7 +118,8 @@ class Interaction:
         source = Participant(source, ParticipantType(source_type))
         target = Participant(target, ParticipantType(target_type))
         values = (item_id, conversation, trace, source, target, InteractionKind(kind), *rest)
-        return cls(**dict(zip(_FIELDS, values, strict=True)))
+        given: dict[str, Any] = dict(zip(_FIELDS, values, strict=True))
+        return cls(**given)
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the time is ISO 8601 in UTC."""

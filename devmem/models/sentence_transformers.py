@@ -50,12 +50,20 @@ class _SentenceModel(LazyModel):
         self._config = config
         self._common: CommonDirections | None = None
 
-    @cached_property
+    @property
     def prompts(self) -> Prompts:
-        return read_prompts(self.folder, self._config.params)
+        return self._prompts
 
     @cached_property
+    def _prompts(self) -> Prompts:
+        return read_prompts(self.folder, self._config.params)
+
+    @property
     def identity(self) -> ModelIdentity:
+        return self._identity
+
+    @cached_property
+    def _identity(self) -> ModelIdentity:
         digest = sampled_digest(_weights(self.folder), self.prompts.suffix.encode())
         return ModelIdentity(name=f"local:{self._config.model or self.folder.name}@{digest[:12]}")
 

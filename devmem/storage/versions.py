@@ -363,6 +363,9 @@ def ids_among(tables: StoreTables, ids: Collection[str], condition: str) -> set[
 def planned(tables: StoreTables, ids: Sequence[str], rows: Sequence[int]) -> tuple[str, list[object]]:
     """Return the condition of all versions of some items, and of some versions."""
     of_items, names = tables.dialect.among("id", ids)
+    if not rows:
+        # SQLite would read every item for the sake of a list that is empty.
+        return of_items, names
     of_rows, numbers = tables.dialect.among("row", rows)
     return f"{of_items} OR {of_rows}", [*names, *numbers]
 

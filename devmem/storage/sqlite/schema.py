@@ -55,7 +55,7 @@ CREATE INDEX items_expiring ON items(expires_at) WHERE expires_at IS NOT NULL;
 CREATE INDEX items_waiting ON items(row) WHERE waiting;
 CREATE INDEX items_derived ON items(derived) WHERE derived;
 CREATE INDEX items_ended ON items(ended) WHERE ended IS NOT NULL;
-CREATE INDEX items_archived ON items(archived) WHERE archived;
+CREATE INDEX items_archived ON items(row) WHERE archived;
 CREATE INDEX items_by_change_run ON items(change_run) WHERE change_run IS NOT NULL;
 CREATE INDEX items_by_end_run ON items(end_run) WHERE end_run IS NOT NULL;
 CREATE TABLE passages(
