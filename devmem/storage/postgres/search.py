@@ -64,7 +64,7 @@ SELECT model, dimension, texts, total_length,
     {admitted}, {hidden}
 FROM stores WHERE store = {store}
 """
-# Apart: a statement on the catalog and on distributed tables would not be sent to one node as it is.
+# A statement of its own: Citus does not send one that also reads the catalog to a single node.
 _HAS_HNSW: Final = f"SELECT FROM pg_index WHERE indexrelid = {table_of('%(index)s')} AND indisvalid"
 _ADMITTED: Final = (
     "(SELECT count(*) FROM (SELECT 1 FROM items WHERE store = {store} AND {condition} "

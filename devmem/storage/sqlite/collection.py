@@ -261,7 +261,7 @@ class SqliteCollection(SqliteEraser, VersionedStore):
             raise
         if attachments is not None and attachments.released:
             try:
-                # Under the write lock: nobody may begin to refer to a file while it is removed.
+                # The write lock keeps others from referring to a file while it is removed.
                 write_transaction(writer, attachments.remove_released, partial(is_named, writer))
             except sqlite3.Error as error:
                 # The deletion itself is committed.
