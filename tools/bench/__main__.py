@@ -12,7 +12,6 @@ from tools.bench import (
     file_store,
     forgetting,
     growth,
-    learning,
     memory,
     messages,
     places,
@@ -24,7 +23,6 @@ from tools.bench import (
     store,
     telemetry,
     tombstones,
-    tool_choice,
     trust,
     vectors,
     web,
@@ -52,7 +50,6 @@ app.command("file_store")(file_store.command)
 app.command("forgetting")(forgetting.command)
 app.command("growth")(growth.command)
 app.command("items")(items.command)
-app.command("learning")(learning.command)
 app.command("memory")(memory.command)
 app.command("messages")(messages.command)
 app.command("prompt")(prompt.command)
@@ -64,7 +61,6 @@ app.command("signals")(signals)
 app.command("speed")(speed)
 app.command("telemetry")(telemetry.command)
 app.command("tombstones")(tombstones.command)
-app.command("tool_choice")(tool_choice.command)
 app.command("trust")(trust.command)
 app.command("vectors")(vectors.command)
 app.command("web")(web.command)

@@ -9,14 +9,11 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
-import typer
 
 from devmem import MemoryItem, MemoryWritePayload
 from devmem.stores import CollectionMemory, MemoryQuery, Vector
-from tools.bench.half_old import compare
 from tools.bench.json_baseline import WholeFileJson
 from tools.bench.rows import JsonFile, Row, report
 from tools.bench.simple_store import open_simple
@@ -28,24 +25,9 @@ _JSON_UPDATES = 5
 _SIZES = {"1k": 1_000, "10k": 10_000}
 
 
-def command(
-    versions: Annotated[
-        bool, typer.Option("--versions", help="Measure with half of all versions old too, beside none.")
-    ] = False,
-    json_file: JsonFile = None,
-) -> None:
+def command(json_file: JsonFile = None) -> None:
     """Measure a `simple` store: durable updates, batches, retrieval and opening."""
-    report([*run(), *(_with_versions() if versions else ())], json_file)
-
-
-def _with_versions() -> Iterator[Row]:
-    """Measure updates and searches at every size with half of all versions old, beside a store without old ones."""
-    for case, size in _SIZES.items():
-        corpus = make_corpus(size)
-        with tempfile.TemporaryDirectory(prefix="devmem-bench-") as folder:
-            found = compare(corpus.texts, corpus.vectors, Path(folder))
-        for metric, value in found.items():
-            yield Row(bench="store", case=case, metric=metric, value=value, unit="ratio" if "_to_" in metric else "ms")
+    report(list(run()), json_file)
 
 
 def run() -> Iterator[Row]:

@@ -1,6 +1,6 @@
 """Build the documentation site: `python -m tools.site`, or `make docs`, which installs what it needs.
 
-Nothing is fetched. A warning of Sphinx, a link that leads nowhere and a reader's question without an answer are errors.
+Nothing is fetched. A warning of Sphinx and a link that leads nowhere are errors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from pathlib import Path
 
 from tools.site.pages import PageError, add_tables_of_contents, prepare
 from tools.site.reference import write_reference
-from tools.site.search import CLICKS, QUESTIONS, RESULTS, Finding, findings_of, load_questions
 from tools.site.texts import write_texts
 
 _HERE = Path(__file__).parent
@@ -40,7 +39,7 @@ def build(output: Path) -> None:
     """Write the site into the folder `output`, whose former content is removed.
 
     Raises:
-        PageError: a page cannot become one of the site, or a reader's question is not answered.
+        PageError: a page cannot become one of the site.
         subprocess.CalledProcessError: Sphinx warned or failed.
     """
     source, doctrees = (output.parent / f"{output.name}-{part}" for part in ("source", "doctrees"))
@@ -54,17 +53,6 @@ def build(output: Path) -> None:
     subprocess.run(
         [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", _HERE, "-d", doctrees, source, output],
         check=True,
-    )
-    unanswered = [found for found in findings_of(output, load_questions(QUESTIONS)) if not found.answered]
-    if unanswered:
-        raise PageError("\n".join(_advice(found) for found in unanswered))
-
-
-def _advice(found: Finding) -> str:
-    asked = found.question
-    return (
-        f"{asked.asks!r} is not answered within {CLICKS} clicks, nor by the first {RESULTS} results of a search for "
-        f"{asked.search!r}: link to one of {', '.join(asked.pages)}, or say it there in these words"
     )
 
 

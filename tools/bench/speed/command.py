@@ -34,9 +34,6 @@ def speed(
         float, typer.Option("--peer-seconds", help="Seconds that a peer may take to build, and to answer.")
     ] = 300,
     embedding: Annotated[bool, typer.Option(help="Measure the embedding of a query too.")] = True,
-    versions: Annotated[
-        bool, typer.Option("--versions", help="Measure with half of all versions old too, beside none.")
-    ] = False,
     json_file: JsonFile = None,
 ) -> None:
     """Measure retrieval, memory, disk and opening at each size, one thread, beside raw FAISS and FTS5."""
@@ -49,7 +46,7 @@ def speed(
     notes: list[str] = []
     with tempfile.TemporaryDirectory(prefix="devmem-bench-") as folder:
         corpora = [prepare(size, (cache or Path(folder)).absolute()) for size in reversed(wanted)][::-1]
-        found = [_own(corpora, versions=versions)]
+        found = [_own(corpora)]
         if peers:
             found.append(measure_peers(corpora, environments, peer_seconds, notes))
         if embedding:
@@ -63,8 +60,8 @@ def speed(
         raise typer.Exit(1)
 
 
-def _own(corpora: Sequence[CorpusFiles], *, versions: bool) -> Iterator[Row]:
-    """Measure devmem at each size, and the raw indexes beside it; `versions` adds the cost of old versions."""
+def _own(corpora: Sequence[CorpusFiles]) -> Iterator[Row]:
+    """Measure devmem at each size, and the raw indexes beside it."""
     for corpus in corpora:
         corpus.queries()
         with tempfile.TemporaryDirectory(prefix="devmem-bench-") as folder:
@@ -73,8 +70,6 @@ def _own(corpora: Sequence[CorpusFiles], *, versions: bool) -> Iterator[Row]:
                 figures |= Measured(module="devmem_store").run(phase, corpus, Path(folder))
             figures |= Measured(module="faiss_flat").run("ask", corpus, Path(folder))
             figures |= Measured(module="fts5").run("ask", corpus, Path(folder))
-            if versions:
-                figures |= Measured(module="versions").run("ask", corpus, Path(folder))
         ratios = {
             "retrieve_scoped_to_retrieve": figures["retrieve_scoped_p50"] / figures["retrieve_p50"],
             "retrieve_to_faiss_flat": figures["retrieve_p50"] / figures["faiss_flat_p50"],
