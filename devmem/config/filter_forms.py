@@ -26,18 +26,19 @@ from devmem.model.conditions import (
     contains,
     one_of,
 )
-from devmem.model.filters import MAX_DEPTH, MAX_PARTS, SCOPE_PARTS, Filter, conditions_of
+from devmem.model.filters import ITEM_FIELDS, MAX_DEPTH, MAX_PARTS, OWN_FIELDS, SCOPE_PARTS, Filter, conditions_of
 from devmem.model.items import Scope
 from devmem.model.record_fields import FROM, TO, WITH
 
 METADATA: Final = "metadata."
-_SOURCES: Final = {"source": "source_name", "source_kind": "source_kind"}
+_OWN_FIELDS: Final = {each.key: each.name for each in OWN_FIELDS}
+"""Attributes of `Filter` by the keys of the fields that are no part of a scope."""
 _GROUPS: Final = ("all_of", "any_of", "none_of")
 _BOUNDS: Final = ("after", "before", "min_trust")
 _FLAG: Final = "include_unscoped"
 _RECORDS: Final = ("with", "during")
 """Keys on what importers know of records: people, and the time from start to end."""
-KEYS: Final = (*SCOPE_PARTS, *_SOURCES, f"{METADATA}KEY")
+KEYS: Final = (*(each.key for each in ITEM_FIELDS), f"{METADATA}KEY")
 """Keys that a condition is on."""
 _ALL_KEYS: Final = (*KEYS, *_RECORDS, *_BOUNDS, *_GROUPS, _FLAG)
 
@@ -58,11 +59,11 @@ def load_filter(form: object) -> Filter:
     ```
 
     Args:
-        form: a mapping. Its keys are parts of a scope, `source`, `source_kind` or `metadata.KEY`, with a value, a list
-            of which one is meant, null for no value, or a mapping of operators (see `Operator`), of which a list holds
-            where one operator is needed twice; `with`, a name or a list of which one is meant; `during`, a time in
-            words or a list of its start and its end; `after`, `before` and `min_trust`; and `all_of`, `any_of` and
-            `none_of` with a list of filters.
+        form: a mapping. Its keys are those of `ITEM_FIELDS`, such as `user` and `source`, or `metadata.KEY`, with a
+            value, a list of which one is meant, null for no value, or a mapping of operators (see `Operator`), of which
+            a list holds where one operator is needed twice; `with`, a name or a list of which one is meant; `during`, a
+            time in words or a list of its start and its end; `after`, `before` and `min_trust`; and `all_of`, `any_of`
+            and `none_of` with a list of filters.
 
     Raises:
         FilterError: it is none; the message names the place in it.
@@ -100,7 +101,7 @@ def _entry(key: str, value: object, at: str, depth: int) -> Filter:
             return shared_with(value) if key == "with" else during(value)
         return _on_key(key, _wanted(value))
     except FilterError as error:
-        inner = "" if error.field in ("values", key, f"scope.{key}", _SOURCES.get(key)) else f"{error.field}: "
+        inner = "" if error.field in ("values", key, f"scope.{key}", _OWN_FIELDS.get(key)) else f"{error.field}: "
         raise FilterError(at, f"{inner}{error.reason}") from error
 
 
@@ -216,9 +217,9 @@ def _on_key(key: str, wanted: list[Scalar | Condition]) -> Filter:
 def _on_column(key: str, wanted: Scalar | Condition) -> Filter:
     if isinstance(wanted, Condition) and wanted.operator is Operator.ONE_OF and len(wanted.values) == 1:
         wanted = wanted.values[0]
-    if key in _SOURCES:
-        of_source: Any = {_SOURCES[key]: wanted}
-        return Filter(**of_source)
+    if key in _OWN_FIELDS:
+        restricted: Any = {_OWN_FIELDS[key]: wanted}
+        return Filter(**restricted)
     if key not in SCOPE_PARTS:
         raise FilterError("values", _no_such_key(key))
     if not isinstance(wanted, Condition):
@@ -255,9 +256,7 @@ def _entries(where: Filter) -> Iterable[tuple[str, tuple[Condition, ...]]]:
     yield from ((part, (one_of(value),)) for part in SCOPE_PARTS if (value := getattr(where.scope, part)) is not None)
     yield from ((part, (condition,)) for part, condition in where.scope_in.items())
     yield from ((part, (absent(),)) for part in where.unbound)
-    for key, name in _SOURCES.items():
-        if (value := getattr(where, name)) is not None:
-            yield key, conditions_of(value)
+    yield from ((each.key, conditions_of(wanted)) for each, wanted in where.on_own_fields())
     yield from ((f"{METADATA}{key}", conditions_of(wanted)) for key, wanted in where.metadata.items())
 
 

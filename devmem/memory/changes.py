@@ -6,26 +6,26 @@ Others may change an item meanwhile; an update is then repeated, unless it names
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import islice
-from types import EllipsisType
-from typing import Any, Final
+from itertools import count, islice
+from typing import Any, Final, TypedDict
 
 from pydantic import JsonValue
 
 from devmem.errors import ItemNotFoundError, NotStoredError, VersionConflictError
 from devmem.memory.contents import (
     ConsolidateOptions,
+    Numbers,
     check_trust,
+    checked_metadata,
     expiry_of,
     field_paths,
-    with_metadata,
     with_text,
     with_vector,
 )
 from devmem.memory.repeats import ATTEMPTS, check_vectors, let_others_go_first
-from devmem.memory.scope import ScopeGuard, checked_name, split_scope
+from devmem.memory.scope import ScopeGuard, ScopeParts, checked_name, split_scope
 from devmem.model.caller import acting_as
 from devmem.model.filters import Filter
 from devmem.model.items import APPROVED, QUARANTINE, TRUST, MemoryItem, is_quarantined, version_hash
@@ -43,48 +43,58 @@ from devmem.stores.memory import MemoryBase, Progress, observed
 from devmem.text.moments import parse_moment
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
-    """Changes of an item; what is not given stays."""
+class ChangeOptions(TypedDict, total=False):
+    """Options of `Memory.update`; what is not given stays."""
 
-    text: str | None = None
-    metadata: Mapping[str, JsonValue] | None = None
-    time: When | EllipsisType | None = ...
-    expires_at: When | timedelta | EllipsisType | None = ...
-    fields: Sequence[str] | EllipsisType | None = ...
-    embedding: object = ...
-    trust: float | None = None
+    metadata: Mapping[str, JsonValue] | None
+    """Values to set; None takes a key out."""
+    time: When | None
+    """When it happened; None is not known."""
+    expires_at: When | timedelta | None
+    """From when on it is forgotten, or how long from now; None is never."""
+    fields: Sequence[str] | None
+    """Paths of the metadata that are searched too; None takes those of the store."""
+    embedding: Numbers | None
+    """The text's vector, as for `add`; None leaves it to the model."""
+    trust: float | None
+    """From 0 to 1; with 0 no search returns the item."""
 
-    def of(self, item: MemoryItem, now: float) -> MemoryItem:
-        """Return the item with the changes; `now` is in seconds since the epoch.
 
-        Raises:
-            ValueError: the text is blank, or another value is not what it should be.
-        """
-        new = item if item.embedding is None else replace(item, embedding=None)
-        if self.text is not None:
-            # Whoever words it now knows what its sources say now.
-            new = replace(with_text(new, self.text), provenance=replace(new.provenance, parent_hashes=()))
-        new = new if self.metadata is None else with_metadata(new, self.metadata)
-        changed: dict[str, Any] = {}
-        if self.time is not ...:
-            changed["event_time"] = None if self.time is None else parse_moment(self.time)
-        if self.expires_at is not ...:
-            changed["expires_at"] = None if self.expires_at is None else expiry_of(self.expires_at, now)
-        if self.trust is not None:
-            check_trust(self.trust)
-            changed["trust"] = self.trust
-        if self.fields is not ...:
-            changed["indexed_fields"] = field_paths(self.fields)
-        new = replace(new, **changed) if changed else new
-        return new if self.embedding is ... else with_vector(new, self.embedding)
+class MatchingOptions(ScopeParts, ChangeOptions, total=False):
+    """Options of `Memory.update` with a filter: the changes, and whose items are changed."""
 
 
 _BATCH_SIZE: Final = 200
 """Number of items that are changed in one transaction."""
 
 
-def update_matching(store: MemoryBase, where: Filter, changes: Changes) -> int:
+def changed_item(item: MemoryItem, text: str | None, changes: ChangeOptions, now: float) -> MemoryItem:
+    """Return the item with the changes; `now` is in seconds since the epoch.
+
+    Raises:
+        ValueError: the text is blank, or another value is not what it should be.
+    """
+    new: dict[str, Any] = {"embedding": None}
+    if text is not None:
+        # Whoever words it now knows what its sources say now.
+        item = replace(with_text(item, text), provenance=replace(item.provenance, parent_hashes=()))
+    if (values := changes.get("metadata")) is not None:
+        merged = {**item.metadata, **checked_metadata(values)}
+        new["metadata"] = {key: value for key, value in merged.items() if value is not None}
+    if "time" in changes:
+        new["event_time"] = None if changes["time"] is None else parse_moment(changes["time"])
+    if "expires_at" in changes:
+        new["expires_at"] = None if changes["expires_at"] is None else expiry_of(changes["expires_at"], now)
+    if (trust := changes.get("trust")) is not None:
+        check_trust(trust)
+        new["trust"] = trust
+    if "fields" in changes:
+        new["indexed_fields"] = field_paths(changes["fields"])
+    item = replace(item, **new)
+    return with_vector(item, changes["embedding"]) if "embedding" in changes else item
+
+
+def update_matching(store: MemoryBase, where: Filter, text: str | None, changes: ChangeOptions) -> int:
     """Change every item that matches, some at a time; return the number of items that are others now.
 
     What somebody else changes meanwhile is read again, and changed if it still matches.
@@ -93,33 +103,26 @@ def update_matching(store: MemoryBase, where: Filter, changes: Changes) -> int:
     ids = iter([item.id for item in every_item(store, where)])
     changed = 0
     while part := list(islice(ids, _BATCH_SIZE)):
-        left = ATTEMPTS
-        while (written := _update_part(store, part, where, changes)) is None:
-            left -= 1
-            if not left:
-                raise VersionConflictError(part[0], expected=None, found=None)
-            let_others_go_first(ATTEMPTS - left)
-        changed += written
+        for attempt in count(1):
+            now = store.setup.clock()
+            items = [item for item in store.get(part) if where.admits(item, now)]
+            try:
+                changed += len(_replaced(store, items, text, changes))
+                break
+            except VersionConflictError:
+                if attempt == ATTEMPTS:
+                    raise
+                let_others_go_first(attempt)
     return changed
 
 
-def _update_part(store: MemoryBase, ids: Sequence[str], where: Filter, changes: Changes) -> int | None:
-    """Change the items of some ids that still match; return their number, None where one was changed meanwhile."""
-    now = store.setup.clock()
-    pairs = [(item, changes.of(item, now)) for item in store.get(ids) if where.admits(item, now)]
-    found = {item.id: version_hash(item) for item, _ in pairs}
-    items = [_as_stored(store, new) for item, new in pairs if version_hash(new) != found[item.id]]
-    if not items:
-        return 0
-    try:
-        _replace_items(store, items, found, changes)
-    except VersionConflictError:
-        return None
-    return len(items)
-
-
 def update_item(
-    store: MemoryBase, read: Callable[[], MemoryItem | None], item_id: str, changes: Changes, if_version: str | None
+    store: MemoryBase,
+    read: Callable[[], MemoryItem | None],
+    item_id: str,
+    text: str | None,
+    changes: ChangeOptions,
+    if_version: str | None,
 ) -> MemoryItem:
     """Change an item and return it; the change is repeated where somebody else changes the item meanwhile.
 
@@ -127,7 +130,8 @@ def update_item(
         store: keeps the item.
         read: returns the current item; None where none is visible.
         item_id: its id.
-        changes: what is changed.
+        text: its new text; None keeps the old one.
+        changes: what else is changed.
         if_version: `version_hash` of the only version that may be changed; None for any.
 
     Raises:
@@ -139,47 +143,54 @@ def update_item(
     """
     if if_version is not None:
         checked_name("if_version", if_version)
-    left = ATTEMPTS
+    attempt = 0
     while True:
+        attempt += 1
         if (item := read()) is None:
             raise ItemNotFoundError(item_id)
-        found = version_hash(item)
-        if if_version not in (None, found):
-            raise VersionConflictError(item.id, expected=if_version, found=found)
-        new = _as_stored(store, changes.of(item, store.setup.clock()))
-        left -= 1
+        if if_version not in (None, item.version):
+            raise VersionConflictError(item.id, expected=if_version, found=item.version)
         try:
-            _replace_items(store, [new], {item.id: found}, changes)
+            return next(iter(_replaced(store, [item], text, changes)), item)
         except VersionConflictError:
-            if if_version is not None or not left:
+            if if_version is not None or attempt == ATTEMPTS:
                 raise
-            let_others_go_first(ATTEMPTS - left)
-        else:
-            return new
+            let_others_go_first(attempt)
 
 
-def _as_stored(store: MemoryBase, item: MemoryItem) -> MemoryItem:
-    """Return an item with the fields that a store would add to it, so that its version is the one that is stored."""
-    return store.with_fields([item])[0] if isinstance(store, CollectionMemory) else item
+def _replaced(
+    store: MemoryBase, items: Sequence[MemoryItem], text: str | None, changes: ChangeOptions
+) -> list[MemoryItem]:
+    """Store items with changes in the place of those that were read; return those that are others now.
 
-
-def _replace_items(store: MemoryBase, items: Sequence[MemoryItem], found: Mapping[str, str], changes: Changes) -> None:
-    """Store items in the place of versions that are known by their hashes; the vectors that still fit are kept."""
+    Raises:
+        VersionConflictError: somebody else changed one of them meanwhile.
+    """
+    now = store.setup.clock()
+    found = {item.id: item.version for item in items}
+    changed = [changed_item(item, text, changes, now) for item in items]
     if isinstance(store, CollectionMemory):
-        check_vectors(store, items)
-        given = {item.id: PassageEmbeddings.of(item.embedding) for item in items if item.embedding is not None}
+        # With the fields that the store would add, so that their versions are those that are stored.
+        changed = store.with_fields(changed)
+    changed = [item for item in changed if item.version != found[item.id]]
+    if not changed:
+        return []
+    if isinstance(store, CollectionMemory):
+        check_vectors(store, changed)
+        given = {item.id: PassageEmbeddings.of(item.embedding) for item in changed if item.embedding is not None}
         # Whoever says how far a text is trusted, and leaves it unchanged, has decided about it.
-        decided = items if changes.trust is not None and changes.text is None else ()
+        decided = changed if changes.get("trust") is not None and text is None else ()
         with admitting(*(item.id for item in decided)):
-            outcomes = store.add(items, expected={item.id: found[item.id] for item in items}, embeddings=given)
+            outcomes = store.add(changed, expected={item.id: found[item.id] for item in changed}, embeddings=given)
     else:
         # Other stores cannot compare what they replace.
-        outcomes = store.add(items)
-    for item, outcome in zip(items, outcomes, strict=True):
+        outcomes = store.add(changed)
+    for item, outcome in zip(changed, outcomes, strict=True):
         as_it_was = outcome.status is WriteStatus.DUPLICATE and outcome.item_id == item.id
         if not outcome and not as_it_was:
             reason = outcome.reason or f"a store of type {store.setup.store_type!r} does not change this of an item"
             raise NotStoredError([reason])
+    return changed
 
 
 def consolidated(
@@ -227,7 +238,10 @@ def approved_item(store: MemoryBase, found: MemoryItem | None, item_id: str, rea
         VersionConflictError: the id was taken meanwhile.
         NotStoredError, CollectionError: it cannot be stored.
     """
-    item = _checked(found, item_id)
+    if (item := found) is None:
+        raise ItemNotFoundError(item_id)
+    if not is_quarantined(item):
+        raise ValueError(f"{item_id!r} is not in quarantine")
     mark = item.metadata.get(QUARANTINE)
     known = mark if isinstance(mark, Mapping) else {}
     trust, until, named = known.get("trust"), known.get("expires_at"), known.get("id")
@@ -245,30 +259,13 @@ def approved_item(store: MemoryBase, found: MemoryItem | None, item_id: str, rea
         embedding=None,
     )
     with admitting(approved.id):
-        (kept,) = kept_ids([approved], _stored(store, approved, there))
+        if isinstance(store, CollectionMemory):
+            # A store of files refuses to have items added, but not a decision about its own.
+            expected = {approved.id: None if there is None else version_hash(there)}
+            outcomes = store.store_items([approved], unique=Unique.ID, expected=expected)
+        else:
+            outcomes = store.add([approved])
+    (kept,) = kept_ids([approved], outcomes)
     if kept != item.id:
         store.delete(ids=[item.id])
     return next(iter(store.get([kept])), approved)
-
-
-def _stored(store: MemoryBase, item: MemoryItem, there: MemoryItem | None) -> list[WriteOutcome]:
-    """Store an item in the place of what stands under its id, if that is still the same."""
-    if not isinstance(store, CollectionMemory):
-        return store.add([item])
-    # A store of files refuses to have items added, but not a decision about its own.
-    expected = {item.id: None if there is None else version_hash(there)}
-    return store.store_items([item], unique=Unique.ID, expected=expected)
-
-
-def _checked(item: MemoryItem | None, item_id: str) -> MemoryItem:
-    """Return an item that is in quarantine.
-
-    Raises:
-        ItemNotFoundError: there is no such item.
-        ValueError: it is not in quarantine.
-    """
-    if item is None:
-        raise ItemNotFoundError(item_id)
-    if not is_quarantined(item):
-        raise ValueError(f"{item_id!r} is not in quarantine")
-    return item

@@ -105,9 +105,15 @@ class NamedOptions(TypedDict, total=False):
     """Options of `Memory.add` for a single text."""
 
     id: str | None
+    """Id of its item, which replaces the item of this id in the same scope; None makes one."""
     key: str | None
+    """Name of the fact that it states, such as `diet`, instead of an id: within the same scope the text takes the place
+    of the one before, which `history` keeps. It is kept as the metadata `key`."""
     embedding: Numbers | None
+    """Its vector, of the model that the memory was opened with, shape (dimension,)."""
     if_version: str | None
+    """With `id` or `key`, `version` of the only item that the text may replace; `none` where there must be none yet.
+    Without it, whoever writes last replaces what is there."""
 
 
 class OutcomeOptions(AddOptions, NamedOptions, total=False):
@@ -448,12 +454,6 @@ def with_text(item: MemoryItem, text: str) -> MemoryItem:
         content_hash="",
         embedding=None,
     )
-
-
-def with_metadata(item: MemoryItem, values: Mapping[str, JsonValue]) -> MemoryItem:
-    """Return the item with values set in its metadata; None takes a key out."""
-    merged = {**item.metadata, **checked_metadata(values)}
-    return replace(item, metadata={key: value for key, value in merged.items() if value is not None})
 
 
 def _only_blocks(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:

@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import timedelta
-from types import EllipsisType, TracebackType
-from typing import Any, Final, Self, Unpack, overload
-
-from pydantic import JsonValue
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, Final, Self, Unpack, cast, overload
 
 from devmem.errors import DevmemError
 from devmem.memory.changes import (
-    Changes,
+    ChangeOptions,
+    MatchingOptions,
     approved_item,
     consolidated,
     restored,
     update_item,
     update_matching,
 )
-from devmem.memory.contents import (
-    AddOptions,
-    ConsolidateOptions,
-    Content,
-    NamedOptions,
-    Numbers,
-    OutcomeOptions,
-)
+from devmem.memory.contents import AddOptions, ConsolidateOptions, Content, OutcomeOptions
 from devmem.memory.forgetting import Selected, forgotten
 from devmem.memory.reading import MemoryReader, MemorySnapshot
 from devmem.memory.repeats import remembered
 from devmem.memory.runs import MemoryRun, RunsWithin
-from devmem.memory.scope import ScopeGuard, ScopeParts, Where, checked_name, checked_number, in_scope, make_filter
+from devmem.memory.scope import (
+    ScopeGuard,
+    ScopeParts,
+    Where,
+    checked_name,
+    checked_number,
+    in_scope,
+    make_filter,
+    split_scope,
+)
 from devmem.memory.tables import History, Items
 from devmem.model.caller import acting_as
 from devmem.model.items import MemoryItem
@@ -89,32 +89,14 @@ class Memory(MemoryReader):
 
     # A text is an iterable of texts too; the first overload that fits counts.
     @overload
-    def add(  # type: ignore[overload-overlap]
-        self,
-        content: str,
-        *,
-        id: str | None = None,
-        key: str | None = None,
-        embedding: Numbers | None = None,
-        if_version: str | None = None,
-        **options: Unpack[AddOptions],
-    ) -> str: ...
+    def add(self, content: str, **options: Unpack[OutcomeOptions]) -> str: ...  # type: ignore[overload-overlap]
 
     @overload
     def add(
         self, content: Message | Mapping[str, Any] | Iterable[Content], **options: Unpack[AddOptions]
     ) -> list[str]: ...
 
-    def add(
-        self,
-        content: Content | Iterable[Content],
-        *,
-        id: str | None = None,  # noqa: A002 - what databases call it
-        key: str | None = None,
-        embedding: Numbers | None = None,
-        if_version: str | None = None,
-        **options: Unpack[AddOptions],
-    ) -> str | list[str]:
+    def add(self, content: Content | Iterable[Content], **options: Unpack[OutcomeOptions]) -> str | list[str]:
         """Remember a text, a message, or several of them, all or none; return the id, for several those of all items.
 
         Args:
@@ -124,13 +106,11 @@ class Memory(MemoryReader):
                 messages are new, but one whose own id is stored; with `history` they are the conversation so far, of
                 which what goes beyond the stored messages is new. What has no content is left out; a text may be blank
                 where metadata or a vector stand for it.
-            id: id of a text's item, which replaces the item of this id in the same scope; None makes one.
-            key: name of the fact that a text states, such as `diet`, instead of an id: within the same scope the text
-                takes the place of the one before, which `history` keeps. It is kept as the metadata `key`.
-            embedding: the text's vector, of the model that the memory was opened with, shape (dimension,).
-            if_version: with `id` or `key`, `version` of the only record that the text may replace; `none` where there
-                must be none yet. Without it, whoever writes last replaces what is there.
-            options: what holds for all of it, and whom it belongs to; see `AddOptions`.
+            options: for a text its `id`, or the `key` of the fact that it states, such as `diet`, whose item it
+                replaces in the same scope (`history` keeps the text before); `if_version`, the only version that it may
+                replace; `embedding`, its vector (see `NamedOptions`). For all of it: `metadata`, `time`, `expires_at`,
+                `trust`, `source`, `derived_from`, `fields`, `history`, and whom it belongs to: `user`, `agent`,
+                `session`, `conversation` (see `AddOptions`).
 
         Raises:
             ValueError: a text is blank, or another argument is not what it should be.
@@ -140,9 +120,7 @@ class Memory(MemoryReader):
             NotStoredError: the store does not take it.
             VersionConflictError: another version than `if_version` is stored; nothing was written.
         """
-        named: NamedOptions = {"id": id, "key": key, "embedding": embedding, "if_version": if_version}
-        outcomes = remembered(self.store, self.guard, self._clock(), content, {**named, **options})
-        ids = [outcome.item_id or "" for outcome in outcomes]
+        ids = [outcome.item_id or "" for outcome in self.add_outcomes(content, **options)]
         return ids[0] if isinstance(content, str) else ids
 
     def add_outcomes(
@@ -157,31 +135,11 @@ class Memory(MemoryReader):
 
     @overload
     def update(
-        self,
-        id: str,
-        text: str | None = None,
-        *,
-        metadata: Mapping[str, JsonValue] | None = None,
-        time: When | EllipsisType | None = ...,
-        expires_at: When | timedelta | EllipsisType | None = ...,
-        fields: Sequence[str] | EllipsisType | None = ...,
-        embedding: Numbers | EllipsisType | None = ...,
-        trust: float | None = None,
-        if_version: str | None = None,
+        self, id: str, text: str | None = None, *, if_version: str | None = None, **changes: Unpack[ChangeOptions]
     ) -> MemoryItem: ...
 
     @overload
-    def update(
-        self,
-        *,
-        where: Where,
-        metadata: Mapping[str, JsonValue] | None = None,
-        time: When | EllipsisType | None = ...,
-        expires_at: When | timedelta | EllipsisType | None = ...,
-        trust: float | None = None,
-        dry_run: bool = False,
-        **scope: Unpack[ScopeParts],
-    ) -> int: ...
+    def update(self, *, where: Where, dry_run: bool = False, **changes: Unpack[MatchingOptions]) -> int: ...
 
     def update(
         self,
@@ -189,15 +147,9 @@ class Memory(MemoryReader):
         text: str | None = None,
         *,
         where: Where | None = None,
-        metadata: Mapping[str, JsonValue] | None = None,
-        time: When | EllipsisType | None = ...,
-        expires_at: When | timedelta | EllipsisType | None = ...,
-        fields: Sequence[str] | EllipsisType | None = ...,
-        embedding: Numbers | EllipsisType | None = ...,
-        trust: float | None = None,
         if_version: str | None = None,
         dry_run: bool = False,
-        **scope: Unpack[ScopeParts],
+        **changes: Unpack[MatchingOptions],
     ) -> MemoryItem | int:
         """Change an item and return it, or every item that `where` admits and return how many are others now.
 
@@ -208,15 +160,10 @@ class Memory(MemoryReader):
             id: of the item.
             text: takes the place of the old text; a vector that was given with that goes with it.
             where: a filter, in the place of an id and a text.
-            metadata: values to set; None takes a key out.
-            time: when it happened; None is not known.
-            expires_at: from when on it is forgotten, or how long from now; None is never.
-            fields: paths of the metadata that are searched too; None takes those of the store.
-            embedding: the text's vector, as for `add`; None leaves it to the model.
-            trust: from 0 to 1; with 0 no search returns the item.
             if_version: `version` of the item that was read; an item that was changed since is not changed.
             dry_run: with `where`: count the items that match.
-            scope: with `where`: whose items: user, agent, session, conversation.
+            changes: `metadata` to set, `time`, `expires_at`, `fields`, `embedding` and `trust` (see `ChangeOptions`);
+                with `where` also whose items: `user`, `agent`, `session`, `conversation`.
 
         Raises:
             ItemNotFoundError: no item with this id is visible here.
@@ -224,15 +171,13 @@ class Memory(MemoryReader):
             VersionConflictError, NotStoredError: the item is another version than `if_version`, or cannot be changed.
             ScopeError: the scope is out of reach.
         """
-        changes = Changes(
-            text=text, metadata=metadata, time=time, expires_at=expires_at, fields=fields, embedding=embedding,
-            trust=trust,
-        )  # fmt: skip
+        scope, said = split_scope(changes, MatchingOptions)
+        options = cast("ChangeOptions", said)
         if (id is None) == (where is None):
             raise TypeError("name the item to change by its id, or several by `where`")
         with observed(self.store, "update_memory", record=id) as operation, acting_as(self.guard.parts.agent):
             if id is not None:
-                item = update_item(self.store, lambda: self._item(id), id, changes, if_version)
+                item = update_item(self.store, lambda: self._item(id), id, text, options, if_version)
                 operation.records(1, lambda: records_of([item]))
                 return item
             if make_filter(where).everything() and not any(scope.values()):
@@ -240,7 +185,7 @@ class Memory(MemoryReader):
             matching = self.guard.matching(where, **scope)
             if dry_run:
                 return self.store.count(matching)
-            changed = update_matching(self.store, matching, changes)
+            changed = update_matching(self.store, matching, text, options)
             operation.records(changed, tuple)
             return changed
 
@@ -521,16 +466,7 @@ class Memory(MemoryReader):
         return f"<{name}{reach}: {self.store.setup.store_type}, {number_of(count, 'item')}>"
 
     @overload
-    async def aadd(  # type: ignore[overload-overlap]
-        self,
-        content: str,
-        *,
-        id: str | None = None,
-        key: str | None = None,
-        embedding: Numbers | None = None,
-        if_version: str | None = None,
-        **options: Unpack[AddOptions],
-    ) -> str: ...
+    async def aadd(self, content: str, **options: Unpack[OutcomeOptions]) -> str: ...  # type: ignore[overload-overlap]
 
     @overload
     async def aadd(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
+from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
 from pydantic import JsonValue
@@ -16,9 +17,46 @@ from devmem.model.conditions import Condition, Operator, Scalar, comparable_numb
 from devmem.model.items import MemoryItem, Scope, SourceKind
 from devmem.model.times import parse_time
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemField:
+    """A text of every item that filters compare and that items are counted by.
+
+    From the table of them, `ITEM_FIELDS`, are made the columns of the databases and of the indexes in memory, the
+    conditions of a filter in SQL, in memory and in Python, and the keys of filters in JSON, YAML and on the command
+    line.
+    """
+
+    name: str
+    """Name of its column, and of the attribute of `Filter`, or of `Scope`, that restricts it."""
+    key: str
+    """Its key in filters in JSON, YAML and on the command line."""
+    of: Callable[[MemoryItem], str | None]
+    """Returns its value; None where the item has none."""
+    is_required: bool = False
+    """Whether every item has one, so that its column is never null."""
+    values: frozenset[str] | None = None
+    """All values that it can have; None for any text."""
+
+
 SCOPE_PARTS: Final = tuple(part.name for part in fields(Scope))
 """Names of the parts of a scope."""
-VALUE_KEYS: Final = (*SCOPE_PARTS, "source_kind", "source_name")
+OWN_FIELDS: Final = (
+    ItemField(name="source_name", key="source", of=attrgetter("provenance.name"), is_required=True),
+    ItemField(
+        name="source_kind",
+        key="source_kind",
+        of=attrgetter("provenance.kind.value"),
+        is_required=True,
+        values=frozenset(kind.value for kind in SourceKind),
+    ),
+)
+"""The fields that are no part of a scope; `Filter` has an attribute for each."""
+ITEM_FIELDS: Final = (
+    *(ItemField(name=part, key=part, of=attrgetter(f"scope.{part}")) for part in SCOPE_PARTS),
+    *OWN_FIELDS,
+)
+_FIELDS_BY_NAME: Final = {each.name: each for each in ITEM_FIELDS}
 SEQUENCE_KEY: Final = "sequence"
 """Metadata key of an item's position, a number, among those of the same event time."""
 _METADATA: Final = "metadata."
@@ -40,16 +78,16 @@ def event_key(item: MemoryItem) -> tuple[float, float]:
 
 
 def metadata_key(key: str) -> str | None:
-    """Return the metadata key of a key such as `metadata.room`; None for a scope part, `source_kind` or `source_name`.
+    """Return the metadata key of a key such as `metadata.room`; None for the name of an `ItemField`.
 
     Raises:
         FilterError: it is neither.
     """
     if key.startswith(_METADATA) and key != _METADATA:
         return key.removeprefix(_METADATA)
-    if key in VALUE_KEYS:
+    if key in _FIELDS_BY_NAME:
         return None
-    raise FilterError("key", f"expected one of {', '.join(VALUE_KEYS)} or metadata.KEY, not {key!r}")
+    raise FilterError("key", f"expected one of {', '.join(_FIELDS_BY_NAME)} or metadata.KEY, not {key!r}")
 
 
 def values_at(item: MemoryItem, key: str) -> list[Scalar | None]:
@@ -59,13 +97,11 @@ def values_at(item: MemoryItem, key: str) -> list[Scalar | None]:
         FilterError: items have no such key.
     """
     name = metadata_key(key)
-    if name is not None:
-        found = value_at(item.metadata, name)
-        elements = found if isinstance(found, list | tuple) and found else [found]
-        return [each if isinstance(each, str | int | float) else None for each in elements]
-    if key in SCOPE_PARTS:
-        return [getattr(item.scope, key)]
-    return [item.provenance.kind.value if key == "source_kind" else item.provenance.name]
+    if name is None:
+        return [_FIELDS_BY_NAME[key].of(item)]
+    found = value_at(item.metadata, name)
+    elements = found if isinstance(found, list | tuple) and found else [found]
+    return [each if isinstance(each, str | int | float) else None for each in elements]
 
 
 def kind_of(value: Scalar | None) -> int:
@@ -118,37 +154,54 @@ class Filter:
     """Filters of which none may match, beside all other fields; `~one` makes one. Expired items match no filter."""
 
     def __post_init__(self) -> None:
-        if unknown := sorted(set(self.unbound).difference(SCOPE_PARTS)):
-            raise FilterError("unbound", f"{unknown[0]!r}, which is no part of a scope ({', '.join(SCOPE_PARTS)})")
-        for name, value in self._named_values():
-            _check_value(name, value)
+        self._check_values()
+        for each, wanted in self.on_own_fields():
+            object.__setattr__(self, each.name, _clean(wanted))
         # Compared with what the border let in.
         metadata = {clean_text(key): _clean(value) for key, value in self.metadata.items()}
         object.__setattr__(self, "metadata", metadata)
-        object.__setattr__(self, "source_name", _clean(self.source_name))
-        for name in ("after", "before"):
-            if isinstance(time := getattr(self, name), date):
-                object.__setattr__(self, name, parse_time(time))
-        for name, value in (("after", self.after), ("before", self.before), ("min_trust", self.min_trust)):
-            _check_number(name, value)
+        for name in ("after", "before", "min_trust"):
+            number = getattr(self, name)
+            if isinstance(number, date) and name != "min_trust":
+                object.__setattr__(self, name, parse_time(number))
+            elif number is not None or name == "min_trust":
+                _check_number(name, number)
         for name, part in self._parts():
             if not isinstance(part, Filter):
                 raise FilterError(name, f"its parts are filters, not {type(part).__name__}")
-        self._check_size()
-
-    def _parts(self) -> Iterator[tuple[str, Filter]]:
-        """Return the filters that this one is made of, each with the field that has it."""
-        yield from (("any_of", part) for part in self.any_of)
-        yield from (("all_of", part) for part in self.all_of)
-        yield from (("none_of", part) for part in self.none_of)
-
-    def _check_size(self) -> None:
         depth, size = self._measure()
         name = next((name for name, _ in self._parts()), "metadata")
         if depth > MAX_DEPTH:
             raise FilterError(name, f"filters are nested more than {MAX_DEPTH} deep")
         if size > MAX_PARTS:
             raise FilterError(name, f"more than {MAX_PARTS:,} parts; `one_of` compares a key with many values at once")
+
+    def _check_values(self) -> None:
+        """Refuse what the fields of an item are never compared with."""
+        for name, parts in (("unbound", self.unbound), ("scope_in", self.scope_in)):
+            if unknown := sorted(set(parts).difference(SCOPE_PARTS)):
+                raise FilterError(name, f"{unknown[0]!r} is not a part of a scope ({', '.join(SCOPE_PARTS)})")
+        for part, value in _parts_of(self.scope).items():
+            _check_text(f"scope.{part}", value)
+        for part, condition in self.scope_in.items():
+            if not isinstance(condition, Condition):
+                raise FilterError(f"scope_in[{part!r}]", f"expected a condition such as `one_of`, not {condition!r}")
+            _check_text(f"scope_in[{part!r}]", condition)
+        for each, wanted in self.on_own_fields():
+            _check_text(each.name, wanted, each.values)
+        for key, conditions in self.metadata.items():
+            _check_metadata(f"metadata[{key!r}]", conditions)
+
+    def on_own_fields(self) -> Iterator[tuple[ItemField, str | Condition]]:
+        """Yield the fields outside of the scope that it restricts, each with the value or the condition."""
+        for each in OWN_FIELDS:
+            if (wanted := getattr(self, each.name)) is not None:
+                yield each, wanted
+
+    def _parts(self) -> Iterator[tuple[str, Filter]]:
+        """Yield the filters that this one is made of, each with the field that has it."""
+        for name in ("any_of", "all_of", "none_of"):
+            yield from ((name, part) for part in getattr(self, name))
 
     def _measure(self) -> tuple[int, int]:
         """Return the number of levels, and that of filters and conditions."""
@@ -197,24 +250,10 @@ class Filter:
         widens = self.include_unscoped != other.include_unscoped
         return None if widens and Scope() not in (self.scope, other.scope) else Filter(**values)
 
-    def _named_values(self) -> Iterator[tuple[str, object]]:
-        """Return the values that are compared with fields of items, by their places in the filter."""
-        for part in SCOPE_PARTS:
-            if (name := getattr(self.scope, part)) is not None:
-                yield f"scope.{part}", name
-        for part, condition in self.scope_in.items():
-            if part not in SCOPE_PARTS:
-                raise FilterError("scope_in", f"{part!r} is no part of a scope ({', '.join(SCOPE_PARTS)})")
-            if not isinstance(condition, Condition):
-                raise FilterError(f"scope_in[{part!r}]", f"expected a condition such as `one_of`, not {condition!r}")
-            yield f"scope_in[{part!r}]", condition
-        yield from (("source_kind", self.source_kind), ("source_name", self.source_name))
-        yield from ((f"metadata[{key!r}]", value) for key, value in self.metadata.items())
-
     def everything(self) -> bool:
         """Whether the filter admits every item that has not expired."""
         restricting = (self.scope != Scope(), self.unbound, self.scope_in, self.metadata, self.none_of)
-        bounds = (self.after, self.before, self.source_kind, self.source_name)
+        bounds = (self.after, self.before, next(self.on_own_fields(), None))
         if any(restricting) or self.min_trust > 0 or any(bound is not None for bound in bounds):
             return False
         if not all(part.everything() for part in self.all_of):
@@ -239,17 +278,11 @@ class Filter:
             and all(wanted.admits(getattr(item.scope, part)) for part, wanted in self.scope_in.items())
             and (self.after is None or time >= self.after)
             and (self.before is None or time < self.before)
-            and (self.source_kind is None or _admits(self.source_kind, item.provenance.kind.value))
-            and (self.source_name is None or _admits(self.source_name, item.provenance.name))
+            and all(_admits(wanted, each.of(item)) for each, wanted in self.on_own_fields())
             and (not self.min_trust or item.trust >= self.min_trust)
             and all(_admits(wanted, value_at(item.metadata, key)) for key, wanted in self.metadata.items())
-            and self._parts_match(item)
-        )
-
-    def _parts_match(self, item: MemoryItem) -> bool:
-        # ruff: noqa: SLF001 - of this class
-        return (
-            (not self.any_of or any(part._matches(item) for part in self.any_of))
+            # ruff: noqa: SLF001 - of this class
+            and (not self.any_of or any(part._matches(item) for part in self.any_of))
             and all(part._matches(item) for part in self.all_of)
             and not any(part._matches(item) for part in self.none_of)
         )
@@ -294,56 +327,37 @@ def _clean(value: Any) -> Any:  # noqa: ANN401 - a scalar, a condition, or sever
     return clean_text(value) if isinstance(value, str) else value
 
 
-def _check_value(name: str, value: object) -> None:
-    """Refuse what a field of an item is never compared with."""
-    of_metadata = name.startswith("metadata[")
-    if value is None and not of_metadata:
+def _check_metadata(name: str, value: object) -> None:
+    """Refuse what a value of the metadata is never compared with."""
+    if isinstance(value, str | int | float | Condition):
         return
-    if of_metadata and isinstance(value, str | int | float):
+    if isinstance(value, Sequence) and all(isinstance(one, Condition) for one in value):
         return
-    several = of_metadata and isinstance(value, Sequence) and all(isinstance(one, Condition) for one in value)
-    conditions = tuple(value) if several and isinstance(value, Sequence) else (value,)
-    for condition in conditions:
-        if of_metadata and not isinstance(condition, Condition):
-            raise FilterError(name, f"expected text, a number, a flag or conditions, not {value!r}{_way_out(value)}")
-        if not of_metadata:
-            _check_text(name, condition)
-
-
-def _check_text(name: str, value: object) -> None:
-    """Refuse what texts, as parts of a scope are, are never compared with."""
-    if isinstance(value, Condition) and value.operator is Operator.EXISTS:
-        return
-    wrong = [one for one in (value.values if isinstance(value, Condition) else (value,)) if not isinstance(one, str)]
-    if wrong:
-        raise FilterError(name, f"expected text or a condition on text, not {wrong[0]!r}")
-    if isinstance(value, Condition) and value.operator in _NOT_OF_TEXT:
-        raise FilterError(name, f"`{value.operator}` compares with what no text is; `*=` looks for a part of it")
-    if name == "source_kind":
-        _check_kind(value)
-
-
-def _check_kind(value: object) -> None:
-    names = value.values if isinstance(value, Condition) else (value,)
-    is_equal = not isinstance(value, Condition) or value.operator in (Operator.ONE_OF, Operator.DIFFERS_FROM)
-    if is_equal and (unknown := [name for name in names if name not in _KINDS]):
-        raise FilterError("source_kind", f"no source is {unknown[0]!r}; there are {', '.join(sorted(_KINDS))}")
-
-
-_KINDS: Final = frozenset(kind.value for kind in SourceKind)
-
-
-def _way_out(value: object) -> str:
+    way_out = ""
     if value is None:
-        return "; `absent()` asks for what has no value"
-    if isinstance(value, list | tuple | set):
-        return "; `one_of(...)` compares with several values, `contains(...)` looks into a list"
-    return "; the JSON form of a filter is read by `load_filter`" if isinstance(value, Mapping) else ""
+        way_out = "; `absent()` asks for what has no value"
+    elif isinstance(value, list | tuple | set):
+        way_out = "; `one_of(...)` compares with several values, `contains(...)` looks into a list"
+    elif isinstance(value, Mapping):
+        way_out = "; the JSON form of a filter is read by `load_filter`"
+    raise FilterError(name, f"expected text, a number, a flag or conditions, not {value!r}{way_out}")
+
+
+def _check_text(name: str, wanted: object, known: frozenset[str] | None = None) -> None:
+    """Refuse what a text, such as a part of a scope, is never compared with; `known` are all that it can be."""
+    values, operator = (wanted.values, wanted.operator) if isinstance(wanted, Condition) else ((wanted,), None)
+    if operator is Operator.EXISTS:
+        return
+    if wrong := [one for one in values if not isinstance(one, str)]:
+        raise FilterError(name, f"expected text or a condition on text, not {wrong[0]!r}")
+    if operator in _NOT_OF_TEXT:
+        raise FilterError(name, f"`{operator}` compares with what no text is; `*=` looks for a part of it")
+    is_equality = operator in (None, Operator.ONE_OF, Operator.DIFFERS_FROM)
+    if known is not None and is_equality and (unknown := [one for one in values if one not in known]):
+        raise FilterError(name, f"expected one of {', '.join(sorted(known))}, not {unknown[0]!r}")
 
 
 def _check_number(name: str, value: object) -> None:
-    if value is None and name != "min_trust":
-        return
     if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
         raise FilterError(name, f"expected a number, not {value!r}")
 

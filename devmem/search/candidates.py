@@ -233,9 +233,7 @@ def _scope_masks(doc_values: DocValues, where: Filter) -> Iterator[Mask]:
 
 def _other_masks(doc_values: DocValues, where: Filter) -> Iterator[Mask]:
     yield from _time_masks(doc_values, where.after, where.before)
-    for name in ("source_kind", "source_name"):
-        if (value := getattr(where, name)) is not None:
-            yield _matching(doc_values, name, value)
+    yield from (_matching(doc_values, each.name, wanted) for each, wanted in where.on_own_fields())
     if where.min_trust:
         yield np.asarray(doc_values.column("trust") >= where.min_trust)
 

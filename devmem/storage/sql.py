@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from devmem.errors import CollectionReadOnlyError
 from devmem.model.conditions import Condition, Operator, Order
-from devmem.model.filters import SCOPE_PARTS, Filter, Wanted, conditions_of
-from devmem.search.indexes.doc_values import DocEntry
+from devmem.model.filters import ITEM_FIELDS, SCOPE_PARTS, Filter, Wanted, conditions_of
+from devmem.search.indexes.doc_values import STRING_COLUMNS, DocEntry
 
 Sql: TypeAlias = tuple[str, list[object]]
 """A condition and its parameters."""
@@ -22,8 +22,15 @@ SQL_OPERATORS: Final = {Operator.ABOVE: ">", Operator.AT_LEAST: ">=", Operator.B
 
 EVENT_TIME: Final = "COALESCE(event_time, created_at)"
 """Time of the event, or of storing where there is none."""
-DOC_COLUMNS: Final = ", ".join({"time": EVENT_TIME, "user": '"user"'}.get(name, name) for name in DocEntry._fields)
+DOC_COLUMNS: Final = ", ".join(
+    EVENT_TIME if name == "time" else f'"{name}"' for name in (*DocEntry._fields[:-1], *STRING_COLUMNS)
+)
 """Columns of the table `items` that a `DocEntry` holds, in its order."""
+
+
+def columns_of_fields(kind: str) -> str:
+    """Return the definitions of the columns of `ITEM_FIELDS`, for `CREATE TABLE`; `kind` is the type of a text."""
+    return ", ".join(f'"{each.name}" {kind}{" NOT NULL" if each.is_required else ""}' for each in ITEM_FIELDS)
 
 
 class Dialect(ABC):
@@ -79,9 +86,7 @@ class Dialect(ABC):
 
     def _conditions(self, where: Filter) -> Iterator[Sql]:
         yield from self._scope_conditions(where)
-        for column, wanted in (("source_kind", where.source_kind), ("source_name", where.source_name)):
-            if wanted is not None:
-                yield self._column(column, wanted)
+        yield from (self._column(each.name, wanted) for each, wanted in where.on_own_fields())
         for operator, bound in ((">=", where.after), ("<", where.before)):
             if bound is not None:
                 yield f"{EVENT_TIME} {operator} ?", [bound]

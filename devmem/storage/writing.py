@@ -6,7 +6,7 @@ import logging
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from devmem.errors import FilterError
 from devmem.model.fields import embedded_hash
-from devmem.model.filters import NO_FILTER, Filter
+from devmem.model.filters import ITEM_FIELDS, NO_FILTER, Filter
 from devmem.model.items import (
     MemoryItem,
-    Scope,
     Vector,
     load_item_json,
     version_hash,
@@ -275,7 +274,6 @@ COLUMNS: Final = ("id", "content_hash", *REAL_COLUMNS, *STRING_COLUMNS, *INTEGER
 def item_columns(prepared: PreparedItem) -> tuple[str | float | int | None, ...]:
     """Return the values of `COLUMNS`."""
     item = prepared.item
-    scope = item.scope
     return (
         item.id,
         item.content_hash,
@@ -284,14 +282,7 @@ def item_columns(prepared: PreparedItem) -> tuple[str | float | int | None, ...]
         None if item.expires_at is None else _number(item.expires_at),
         _number(item.trust),
         _importance(item),
-        scope.agent,
-        scope.user,
-        scope.session,
-        scope.conversation,
-        scope.trace,
-        scope.run,
-        item.provenance.kind.value,
-        item.provenance.name,
+        *(each.of(item) for each in ITEM_FIELDS),
         speaker_of(item),
         int(cues_of_item(item)),
         prepared.length(),
@@ -336,7 +327,7 @@ def check_item(item: MemoryItem) -> None:
     Raises:
         ValueError: it names the item and the field.
     """
-    named = {"id": item.id, **{part.name: getattr(item.scope, part.name) for part in fields(Scope)}}
+    named = {"id": item.id, **{each.name: each.of(item) for each in ITEM_FIELDS}}
     for name, value in named.items():
         if value is not None and not isinstance(value, str):
             raise ValueError(f"item {item.id!r} cannot be stored: its `{name}` is {value!r}, not a string")

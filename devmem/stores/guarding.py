@@ -21,7 +21,7 @@ from pydantic import JsonValue
 from devmem.config.store import GuardCheckConfig, GuardConfig
 from devmem.errors import GuardError
 from devmem.model.fields import embedded_hash, field_texts
-from devmem.model.filters import OWNER_PARTS, SCOPE_PARTS, Filter, exactly
+from devmem.model.filters import ITEM_FIELDS, OWNER_PARTS, Filter, exactly
 from devmem.model.items import APPROVED, QUARANTINE, MemoryItem, agent_of, is_quarantined
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.models.embedder import PassageEmbeddings
@@ -275,7 +275,7 @@ def _text_of(item: MemoryItem) -> str:
 
 def _other_texts(item: MemoryItem) -> Iterator[str]:
     """Yield what a model may be shown of an item beside its text: names of its origin and scope, and its metadata."""
-    yield from filter(None, (item.provenance.name, *(getattr(item.scope, part) for part in SCOPE_PARTS)))
+    yield from filter(None, (each.of(item) for each in ITEM_FIELDS if each.values is None))
     waiting: list[JsonValue] = [value for key, value in item.metadata.items() if key not in (QUARANTINE, APPROVED)]
     yield from item.metadata
     while waiting:

@@ -91,7 +91,7 @@ for _ in range(5_000):
         ({"after": True}, "after: expected a time"),
         ({"min_trust": "high"}, "min_trust: expected a number"),
         ({"include_unscoped": 1}, "include_unscoped: expected true or false"),
-        ({"source_kind": "flie"}, "source_kind: no source is 'flie'"),
+        ({"source_kind": "flie"}, "source_kind: expected one of file, import, node, summary, tool, user, not 'flie'"),
         ({"with": 3}, "with: expected a name or a list of names"),
         ({"with": []}, "with: expected a name"),
         ({"with": ["Ann", " "]}, "with: expected a name"),

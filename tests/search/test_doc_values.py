@@ -8,21 +8,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.search.indexes.doc_values import DocEntry, DocValues
+from devmem.search.indexes.doc_values import STRING_COLUMNS, DocEntry, DocValues
 
-NAMES = st.none() | st.sampled_from(["a", "b"])
 ENTRIES = st.builds(
     DocEntry,
     row=st.just(0),
-    agent=NAMES,
-    user=NAMES,
-    session=NAMES,
-    conversation=NAMES,
-    trace=NAMES,
-    run=NAMES,
-    source_kind=st.sampled_from(["node", "file"]),
-    source_name=st.sampled_from(["", "x.md"]),
-    speaker=st.none() | st.sampled_from(["Ann", "Bob", "李四"]),
+    strings=st.tuples(*[st.none() | st.sampled_from(["a", "b", "", "李四"])] * len(STRING_COLUMNS)),
     cues=st.integers(0, 3),
     length=st.integers(0, 2000),
     time=st.floats(0, 4e9),
@@ -30,7 +21,6 @@ ENTRIES = st.builds(
     trust=st.floats(0, 1),
     expires_at=st.none() | st.floats(0, 100),
 )
-STRINGS = ("agent", "user", "session", "conversation", "trace", "run", "source_kind", "source_name", "speaker")
 
 
 @dataclass(frozen=True)
@@ -59,10 +49,15 @@ OPERATIONS = st.lists(
 )
 
 
+def text(entry: DocEntry, column: str) -> str | None:
+    return entry.strings[STRING_COLUMNS.index(column)]
+
+
 def conversation_of(entry: DocEntry) -> tuple[str | None, ...] | None:
-    if entry.conversation is None and entry.session is None:
+    conversation, session = text(entry, "conversation"), text(entry, "session")
+    if conversation is None and session is None:
         return None
-    return entry.conversation, entry.session, entry.agent, entry.user
+    return conversation, session, text(entry, "agent"), text(entry, "user")
 
 
 class Thrifty(DocValues):
@@ -108,19 +103,19 @@ def test_the_columns_are_those_of_a_list(operations: list[Operation], kind: type
         assert len(doc_values) == len(plain) == np.count_nonzero(doc_values.live)
         kept = doc_values.positions(rows_of(plain))
         assert doc_values.rows(kept).tolist() == [entry.row for entry in plain]
-        assert doc_values.users(kept) == [entry.user for entry in plain]
+        assert doc_values.users(kept) == [text(entry, "user") for entry in plain]
         last = doc_values.last_with_cues(2, 3)
         times = sorted(entry.time for entry in plain if entry.cues & 2)
         assert doc_values.column("time")[last].tolist() == times[-3:]
         assert (doc_values.column("cues")[last] & 2).all()
-        assert doc_values.speakers(kept) == [entry.speaker for entry in plain]
+        assert doc_values.speakers(kept) == [text(entry, "speaker") for entry in plain]
         for name in ("time", "length", "cues", "trust"):
             assert doc_values.column(name)[kept].tolist() == [getattr(entry, name) for entry in plain]
         assert doc_values.column("importance")[kept].tolist() == [entry.importance or 0.0 for entry in plain]
-        for name in STRINGS:
-            for value in ("a", "Ann", "x.md", "node", None, "never seen"):
+        for name in STRING_COLUMNS:
+            for value in ("a", "李四", "", None, "never seen"):
                 found = doc_values.equal(name, value)[kept].tolist()
-                assert found == [getattr(entry, name) == value for entry in plain]
+                assert found == [text(entry, name) == value for entry in plain]
 
 
 @given(operations=OPERATIONS, now=st.floats(0, 100))
@@ -189,9 +184,8 @@ def test_what_a_filter_hides_is_nobodys_neighbour(operations: list[Operation], h
 def test_room_is_given_back() -> None:
     doc_values = DocValues()
     for start in range(0, 100_000, 100):
-        doc_values.add(
-            [DocEntry(row, agent="a", user="u", session="s", conversation="c") for row in range(start + 1, start + 101)]
-        )
+        strings = ("a",) * len(STRING_COLUMNS)
+        doc_values.add([DocEntry(row, strings=strings) for row in range(start + 1, start + 101)])
         doc_values.remove(range(start - 99, start + 1))
     assert sum(part.nbytes for part in doc_values.parts().values()) < 200_000
     newest = doc_values.positions(np.array([99_901, 99_902]))

@@ -11,7 +11,7 @@ NOW = 1_000.0
 
 def test_an_unknown_unbound_part_is_refused_by_name() -> None:
     """The name would otherwise become a column of a query."""
-    with pytest.raises(ValueError, match=r"'usr', which is no part of a scope \(agent, user, session"):
+    with pytest.raises(ValueError, match=r"'usr' is not a part of a scope \(agent, user, session"):
         Filter(unbound=("user", "usr"))
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.search.indexes.doc_values import DocEntry
+from devmem.search.indexes.doc_values import STRING_COLUMNS, DocEntry
 from devmem.search.indexes.index_set import IndexReader, IndexSet
 from devmem.search.indexes.scoring import encode_terms
 from devmem.stores import Vector
@@ -45,7 +45,7 @@ def made(count: int, seed: int = 0) -> list[Item]:
 
 
 def add(indexes: IndexSet, items: list[Item]) -> None:
-    indexes.add_items([DocEntry(item.row, conversation="c") for item in items])
+    indexes.add_items([DocEntry(item.row, strings=("c",) * len(STRING_COLUMNS)) for item in items])
     numbers = [(passage, item) for item in items for passage in item.passages]
     terms = [encode_terms(item.text) for _, item in numbers]
     indexes.add_passages([passage for passage, _ in numbers], [item.row for _, item in numbers], terms)

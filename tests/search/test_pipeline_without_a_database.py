@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from devmem import MemoryItem, Scope
-from devmem.model.filters import Wanted
+from devmem.model.filters import ITEM_FIELDS, Wanted
 from devmem.models import TokenCodes
 from devmem.search.candidates import filter_indexes
 from devmem.search.indexes.columns import Rows
@@ -52,12 +52,11 @@ class ListSource:
         item = self._items[row]
         return DocEntry(
             row,
-            user=item.scope.user,
-            conversation=item.scope.conversation,
             cues=int(cues_of(item.content_summary)),
             length=len(item.content_summary),
             time=item.created_at,
             trust=item.trust,
+            strings=(*(each.of(item) for each in ITEM_FIELDS), None),
         )
 
     def apply_filter(self, where: Filter, period: tuple[float, float] | None) -> FilterMatches:

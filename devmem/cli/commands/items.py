@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import timedelta
 from functools import partial
-from types import EllipsisType
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypedDict, TypeVar
 
 import typer
@@ -68,6 +67,7 @@ from devmem.text.display import number_of
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
+    from devmem.memory.changes import ChangeOptions
     from devmem.memory.contents import AddOptions, Content
     from devmem.memory.memory import Memory
     from devmem.model.items import MemoryItem
@@ -226,7 +226,7 @@ def update(
 
     terminal: Terminal = ctx.obj
     about, until = {**metadata_of(metadata), **dict.fromkeys(remove or ())}, expiry_of(expires, ttl)
-    changes = _Changes(metadata=about or None, time=_when(time), expires_at=_when(until), trust=trust)
+    changes = _changes(about, time, until, trust, field)
     changed = bool(about) or any(one is not None for one in (time, until, trust))
     if unarchive:
         if changed or dry_run or field is not None or if_version is not None:
@@ -240,7 +240,7 @@ def update(
         place = split_words(terminal, memory, words or [], session, least=1, most=2, usage="MEMORY [STORE] ID [TEXT]")
         if not changed and len(place.words) == 1 and field is None:
             raise CommandError(f"nothing to change: give a TEXT, {_OPTIONS} or --field.")
-        _update_one(terminal, place, changes, checked_fields(field), if_version, as_json)
+        _update_one(terminal, place, changes, if_version, as_json)
         return
     for option, value in (("--field", field), ("--if-version", if_version)):
         if value is not None:
@@ -251,22 +251,26 @@ def update(
     _update_matching(terminal, place, selection, changes, dry_run=dry_run, as_json=as_json)
 
 
-class _Changes(TypedDict):
-    """Changes of one item or several."""
-
-    metadata: Mapping[str, JsonValue] | None
-    time: str | EllipsisType | None
-    expires_at: str | timedelta | EllipsisType | None
-    trust: float | None
+def _changes(
+    metadata: Mapping[str, JsonValue],
+    time: str | None,
+    until: str | timedelta | None,
+    trust: float | None,
+    fields: Sequence[str] | None,
+) -> ChangeOptions:
+    """Return what is given as the arguments of `Memory.update`; the word `none` takes a time away."""
+    changes: ChangeOptions = {"metadata": metadata, "trust": trust}
+    if time is not None:
+        changes["time"] = None if time.lower() == NEVER else time
+    if until is not None:
+        changes["expires_at"] = None if isinstance(until, str) and until.lower() == NEVER else until
+    if fields is not None:
+        changes["fields"] = checked_fields(fields)
+    return changes
 
 
 def _update_one(
-    terminal: Terminal,
-    place: StoreAddress,
-    changes: _Changes,
-    fields: Sequence[str] | None,
-    if_version: str | None,
-    as_json: bool,
+    terminal: Terminal, place: StoreAddress, changes: ChangeOptions, if_version: str | None, as_json: bool
 ) -> None:
     from devmem.memory.memory import Memory
     from devmem.views.documents import current_item_json
@@ -277,7 +281,7 @@ def _update_one(
         seen = memory.get(found)
         text = place.words[1] if len(place.words) > 1 else None
         text = read_stdin() if text == STDIN else text
-        change = partial(memory.update, found, text, fields=... if fields is None else fields, **changes)
+        change = partial(memory.update, found, text, **changes)
         try:
             record = change(if_version=if_version or (None if seen is None else seen.version))
         except VersionConflictError:
@@ -289,7 +293,13 @@ def _update_one(
 
 
 def _update_matching(
-    terminal: Terminal, place: StoreAddress, selection: Selection, changes: _Changes, *, dry_run: bool, as_json: bool
+    terminal: Terminal,
+    place: StoreAddress,
+    selection: Selection,
+    changes: ChangeOptions,
+    *,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     from devmem.memory.memory import Memory
     from devmem.model.items import ANY
@@ -373,13 +383,6 @@ def count(
             ("" if value is None else json.dumps(value, ensure_ascii=False), f"{number:,}") for value, number in found
         ]
         terminal.table((by, "items"), rows, numbers=("items",))
-
-
-def _when(given: W | None) -> W | EllipsisType | None:
-    """Return the argument of `Memory.update`: unchanged when nothing is given, none when the word says so."""
-    if given is None:
-        return ...
-    return None if isinstance(given, str) and given.lower() == NEVER else given
 
 
 _COLUMNS = ("date", "id", "source", "text")

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.forks import follow_forks
+from devmem.model.filters import ITEM_FIELDS
 from devmem.search.indexes.columns import (
     NO_STRING,
     Mask,
@@ -32,10 +33,7 @@ from devmem.search.indexes.columns import (
     with_room,
 )
 
-STRING_COLUMNS: Final = (
-    *("agent", "user", "session", "conversation", "trace", "run"),
-    *("source_kind", "source_name", "speaker"),
-)
+STRING_COLUMNS: Final = (*(each.name for each in ITEM_FIELDS), "speaker")
 _NUMBERS: Final = {
     "thread": "<i8",
     "time": "<f8",
@@ -57,15 +55,6 @@ class DocEntry(NamedTuple):
     """The fields of one item that are kept in memory."""
 
     row: int
-    agent: str | None = None
-    user: str | None = None
-    session: str | None = None
-    conversation: str | None = None
-    trace: str | None = None
-    run: str | None = None
-    source_kind: str = "node"
-    source_name: str = ""
-    speaker: str | None = None
     cues: int = 0
     length: int = 0
     """Number of characters that are searched."""
@@ -75,6 +64,8 @@ class DocEntry(NamedTuple):
     trust: float = 1.0
     expires_at: float | None = None
     """Seconds since the epoch; None for never."""
+    strings: tuple[str | None, ...] = (None,) * len(STRING_COLUMNS)
+    """Those of `STRING_COLUMNS`, in their order."""
 
 
 @lru_cache(maxsize=1 << 14)
@@ -123,6 +114,7 @@ class DocValues:
             return
         start, need = self._rows.used, self._rows.used + len(entries)
         given = dict(zip(DocEntry._fields, zip(*entries, strict=True), strict=True))
+        given |= zip(STRING_COLUMNS, zip(*given.pop("strings"), strict=True), strict=True)
         self._rows.append(np.array(given["row"], dtype=np.int64))
         for name, column in self._columns.items():
             self._columns[name] = with_room(column, need)

@@ -17,7 +17,7 @@ from psycopg import errors, sql
 from devmem.errors import CollectionError, CollectionUnwritableError
 from devmem.storage.postgres.database import Connection, composed
 from devmem.storage.postgres.location import Location
-from devmem.storage.sql import EVENT_TIME
+from devmem.storage.sql import EVENT_TIME, columns_of_fields
 from devmem.storage.tables import NOW
 
 SCHEMA_VERSION: Final = 1
@@ -68,10 +68,7 @@ CREATE TABLE items({_OWNED},
     expires_at double precision,
     trust double precision NOT NULL,
     importance double precision,
-    agent text COLLATE "C", "user" text COLLATE "C", session text COLLATE "C",
-    conversation text COLLATE "C", trace text COLLATE "C", run text COLLATE "C",
-    source_kind text COLLATE "C" NOT NULL,
-    source_name text COLLATE "C" NOT NULL,
+    {columns_of_fields('text COLLATE "C"')},
     speaker text COLLATE "C",
     cues integer NOT NULL,
     length integer NOT NULL,

@@ -40,6 +40,8 @@ _VERSION: Final = (
     "(SELECT seq FROM sqlite_sequence WHERE name = 'items'), (SELECT seq FROM sqlite_sequence WHERE name = 'changes')"
 )
 """Differs between two moments if what the indexes hold differs."""
+_NUMBERS: Final = len(DocEntry._fields) - 1
+"""Columns of `DOC_COLUMNS` before the strings."""
 _VECTORS: Final = "SELECT passage, vector FROM vectors WHERE passage"
 
 Recorded = tuple[int, int, str]
@@ -203,7 +205,7 @@ class SqliteFollower:
         shown = f"{which} AND {self._state.shown}"
         cursor = connection.execute(f"SELECT {DOC_COLUMNS} FROM items WHERE {shown} ORDER BY row")
         while found := cursor.fetchmany(_BATCH_SIZE):
-            self.indexes.add_items([DocEntry._make(fields) for fields in found])
+            self.indexes.add_items([DocEntry._make((*fields[:_NUMBERS], fields[_NUMBERS:])) for fields in found])
             self._applied.row = max(self._applied.row, found[-1][0])
         of_shown = f"row IN (SELECT row FROM items WHERE {shown})"
         if which.startswith("row >"):

@@ -9,7 +9,7 @@ from typing import Final
 from devmem.model.filters import SEQUENCE_KEY
 from devmem.storage.connections import read_transaction, write_transaction
 from devmem.storage.pending import PENDING_TABLE
-from devmem.storage.sql import EVENT_TIME
+from devmem.storage.sql import EVENT_TIME, columns_of_fields
 from devmem.storage.sqlite.compact_rows import PARTS_OF_PASSAGE
 from devmem.storage.tables import NOW
 
@@ -27,9 +27,7 @@ CREATE TABLE items(
     expires_at REAL,
     trust REAL NOT NULL,
     importance REAL,
-    agent TEXT, user TEXT, session TEXT, conversation TEXT, trace TEXT, run TEXT,
-    source_kind TEXT NOT NULL,
-    source_name TEXT NOT NULL,
+    {columns_of_fields("TEXT")},
     speaker TEXT,
     cues INTEGER NOT NULL,
     length INTEGER NOT NULL,
