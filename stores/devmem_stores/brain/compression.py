@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Final
 from uuid import uuid4
 
-from devmem.errors import ChatModelError, CollectionBusyError, MissingExtraError
-from devmem.models import Summarizer, SummaryMethod
-from devmem.text import Backoff, estimate_tokens
-from devmem_stores.brain.config import BrainConfig, ChatKey
+from devmem.models import SummaryMethod
+from devmem.text import estimate_tokens
+from devmem_stores.brain.config import BrainConfig
 from devmem_stores.brain.state import BrainState, Entry, Summary, expiring_sources, least_trust, spoken
-from devmem_stores.brain.states import ConversationStates
-
-_LONGEST_PAUSE: Final = 300.0
-_STEPS_A_WRITE: Final = 5
-"""One step for the messages, and one for each level that it fills; a longer backlog continues with the next write."""
-_NOTHING_LEFT: Final = "…"
-"""Text of a summary every sentence of which tombstones keep out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,57 +77,3 @@ def _whole_items(entries: tuple[Entry, ...], count: int) -> tuple[Entry, ...]:
     while 0 < count < len(entries) and entries[count - 1].item_id == entries[count].item_id:
         count -= 1
     return entries[:count]
-
-
-class Compressor:
-    """Compresses conversations; the model is called while nothing is locked, and backs off after a failure."""
-
-    def __init__(
-        self, config: BrainConfig, states: ConversationStates, summarizer: Summarizer, clock: Callable[[], float],
-        *, without_erased: Callable[[str, ChatKey], str],
-    ) -> None:  # fmt: skip
-        """Take what is compressed, and how; `without_erased` leaves out what tombstones keep out."""
-        self._config, self._states, self._summarizer = config, states, summarizer
-        self._without_erased = without_erased
-        self._busy: set[ChatKey] = set()
-        self._lock = threading.Lock()
-        self._backoff = Backoff(longest=_LONGEST_PAUSE, clock=clock)
-        self._last: Exception | None = None
-
-    def compress(self, key: ChatKey, state: BrainState, *, all_older: bool = False) -> tuple[int, Exception | None]:
-        """Summarize until the state is small enough; return the number of messages, and the error that ended it.
-
-        A conversation that another thread compresses is left to it. With `all_older` all but the latest messages are
-        summarized, and the model is called whatever failed before.
-        """
-        if next_step(state, self._config, all_older=all_older) is None:
-            return 0, None
-        with self._lock:
-            if not all_older and self._backoff.left:
-                return 0, self._last
-            if key in self._busy:
-                return 0, None
-            self._busy.add(key)
-        messages = steps = 0
-        try:
-            while step := next_step(state, self._config, all_older=all_older):
-                if steps == _STEPS_A_WRITE and not all_older:
-                    break
-                steps += 1
-                made = self._summarizer.summarize(step.text(), max_words=self._config.summary_words)
-                summary = step.summary(self._without_erased(made.text, key) or _NOTHING_LEFT, made.method)
-                state, _ = self._states.update(key, partial(step.applied, summary))
-                self._last = None
-                self._backoff.worked()
-                if summary not in state.summaries:
-                    # Another process was faster.
-                    break
-                messages += len(step.entries)
-        except (ChatModelError, MissingExtraError, CollectionBusyError) as error:
-            self._last = error
-            self._backoff.failed()
-            return messages, error
-        finally:
-            with self._lock:
-                self._busy.discard(key)
-        return messages, None

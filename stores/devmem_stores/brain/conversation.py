@@ -2,26 +2,69 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from devmem import MemoryItem, WriteOutcome
-from devmem.errors import CollectionError, DevmemError, MessageError
+from devmem.errors import ChatModelError, CollectionError, DevmemError, MessageError
 from devmem.messages import Message, Role
 from devmem.model.results import ERASED_BEFORE
+from devmem.models import SUMMARY_PROMPTS, Language, prompt_language
 from devmem.stores import WriteStatus, as_async, skipped
+from devmem.text import extract_summary, query_terms
 from devmem_stores.brain.compression import Step
 from devmem_stores.brain.config import ChatKey
 from devmem_stores.brain.items import entry_of, item_of
 from devmem_stores.brain.state import BrainState, Summary, refusal, with_entries, with_knowledge
-from devmem_stores.brain.tasks import Rewriting, to_metagpt_history_format
 
 if TYPE_CHECKING:
     from devmem_stores.brain.store import BrainMemory
 
-_NEW: Final = "New"
 _FOR_A_TITLE: Final = 500
+_TITLE: Final[dict[Language, str]] = {
+    "en": "Give the text a title in English of fewer than {words} words. Answer with the title alone.",
+    "zh": "请用中文为这段文本拟一个少于{words}字的标题。只输出标题。",
+}
+_RELATED: Final[dict[Language, str]] = {
+    "en": "Decide whether the second text is about what the first text is about. Answer with TRUE or FALSE alone.",
+    "zh": "请判断第二段文本与第一段文本谈的是否是同一件事。只输出 TRUE 或 FALSE。",
+}
+_REWRITE: Final[dict[Language, str]] = {
+    "en": (
+        "Rewrite the sentence so that it is understood without the context: put what pronouns and omissions stand "
+        "for in their place. Add nothing that neither says. Answer with the rewritten sentence alone, in its "
+        "language."
+    ),
+    "zh": (
+        "请改写句子,使其脱离上下文也能看懂:把代词和省略换成所指的内容,不要添加两者都没有的信息。"
+        "只输出改写后的句子,使用原句的语言。"
+    ),
+}
+_TEXTS: Final[dict[Language, tuple[str, str]]] = {
+    "en": ("First text", "Second text"),
+    "zh": ("第一段文本", "第二段文本"),
+}
+_PARTS: Final[dict[Language, tuple[str, str]]] = {"en": ("Context", "Sentence"), "zh": ("上下文", "句子")}
+_VERDICT: Final = re.compile(r"\b(TRUE|FALSE)\b", re.IGNORECASE)
+_SHARED: Final = 0.25
+"""Share of the shorter text's terms that related texts have in common, where there is no model."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewriting:
+    """Result of rewriting a sentence so that it is understood without its context."""
+
+    text: str
+    rewritten: bool
+    """Whether a model rewrote it; otherwise the sentence is unchanged."""
+    reason: str = ""
+    """Why it was not rewritten."""
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class Brain:
@@ -94,7 +137,7 @@ class Brain:
 
     def to_metagpt_history_format(self) -> str:
         """Return the history as JSON: a list of `{"content": ..., "role": ...}`."""
-        return to_metagpt_history_format(self.history)
+        return json.dumps([{"content": m.content, "role": m.role.value} for m in self.history], ensure_ascii=False)
 
     def sources(self, summary: Summary) -> list[MemoryItem]:
         """Return the items that a summary was made of."""
@@ -170,11 +213,17 @@ class Brain:
             state, failure = self._store.states.update(self.key, lambda state: change(self._store.current(state)))
         except CollectionError as error:
             return replace(outcome, reason=f"the conversation was not changed: {error}", failure=error)
-        failures = [failure, self._store.compressor.compress(self.key, state)[1]]
-        if not any(failures):
+        failures: list[DevmemError] = [] if failure is None else [failure]
+        reasons = list(map(str, failures))
+        try:
+            self._store.compress_state(self.key, state)
+        except DevmemError as error:
+            failures.append(error)
+            reasons.append(f"what was said is kept, but older messages are not summarized: {error}")
+        if not failures:
             return outcome
-        reason = " ".join(str(each) for each in failures if each)
-        return replace(outcome, reason=reason, failure=DevmemError(reason) if all(failures) else failure or failures[1])
+        reason = " ".join(reasons)
+        return replace(outcome, reason=reason, failure=failures[0] if len(failures) == 1 else DevmemError(reason))
 
     def pop_last_talk(self) -> str | None:
         """Return and clear the last message of the user; of several callers one gets it."""
@@ -216,12 +265,10 @@ class Brain:
 
         Raises:
             ChatModelError: the language model gave no answer; what is not summarized stays in the history.
+            CollectionError: a summary cannot be written; likewise.
         """
         state, _ = self._store.states.update(self.key, self._store.current)
-        messages, failure = self._store.compressor.compress(self.key, state, all_older=True)
-        if failure is not None:
-            raise failure
-        return messages
+        return self._store.compress_state(self.key, state, all_older=True)
 
     def summarize(self, max_words: int = 200, *, keep_language: bool = False, limit: int = -1) -> str:
         """Summarize everything said so far and change nothing; a text of fewer than `limit` characters stays unchanged.
@@ -240,13 +287,16 @@ class Brain:
         Raises:
             ChatModelError: the language model gave no answer.
         """
-        state = self.snapshot()
+        state, model = self.snapshot(), self._store.chat_model
         if not state.is_history_available:
-            return _NEW
-        if self._store.config.llm_model is not None:
-            return self._store.tasks.title(self.summarize(_FOR_A_TITLE), max_words)
-        said = [state.historical_summary, *(message.content for message in state.history)]
-        return self._store.tasks.title(next(text for text in said if text.strip()), max_words)
+            return "New"
+        if model is None:
+            said = [state.historical_summary, *(message.content for message in state.history)]
+            return " ".join(extract_summary(next(text for text in said if text.strip()), max_words).split())
+        text = self.summarize(_FOR_A_TITLE)
+        language = prompt_language(text, self._store.config.language)
+        answer = model.ask([_TITLE[language].format(words=max_words), SUMMARY_PROMPTS[language].data], text)
+        return " ".join(answer.split()).strip("\"'“”《》「」")
 
     def is_related(self, text1: str, text2: str) -> bool:
         """Whether the first text is about what the second one is about.
@@ -254,7 +304,19 @@ class Brain:
         Raises:
             ChatModelError: the language model gave no answer, or neither TRUE nor FALSE.
         """
-        return self._store.tasks.is_related(text1, text2)
+        model = self._store.chat_model
+        if model is None:
+            first, second = set(query_terms(text1)), set(query_terms(text2))
+            shared = len(first & second)
+            return shared > 0 and shared >= _SHARED * min(len(first), len(second))
+        language = prompt_language(text1 + text2, self._store.config.language)
+        one, two = _TEXTS[language]
+        text = f"## {one}\n{text2}\n\n## {two}\n{text1}"
+        answer = model.ask([_RELATED[language], SUMMARY_PROMPTS[language].data], text)
+        verdicts = {found.upper() for found in _VERDICT.findall(answer)}
+        if len(verdicts) != 1:
+            raise ChatModelError(f"the language model was asked for TRUE or FALSE, and answered {answer[:100]!r}")
+        return verdicts == {"TRUE"}
 
     def rewrite(self, sentence: str, context: str) -> Rewriting:
         """Put what a sentence leaves to its context into it; without a model it comes back unchanged, and says so.
@@ -262,7 +324,15 @@ class Brain:
         Raises:
             ChatModelError: the language model gave no answer.
         """
-        return self._store.tasks.rewrite(sentence, context)
+        model = self._store.chat_model
+        if model is None:
+            return Rewriting(text=sentence, rewritten=False, reason="no language model is configured (`llm`)")
+        if not context.strip():
+            return Rewriting(text=sentence, rewritten=False, reason="there is no context")
+        language = prompt_language(sentence, self._store.config.language)
+        one, two = _PARTS[language]
+        text = f"## {one}\n{context}\n\n## {two}\n{sentence}"
+        return Rewriting(text=model.ask([_REWRITE[language], SUMMARY_PROMPTS[language].data], text), rewritten=True)
 
     def save(self) -> bool:
         """Write to Redis what could not be written before; return whether everything is there now."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 from urllib.parse import urlsplit
 
-from devmem.errors import BrainRedisError, CollectionBusyError, MissingExtraError
+from devmem.errors import BrainRedisError, CollectionBusyError, CollectionError, MissingExtraError
 from devmem.storage import StateKey, StateTable
 from devmem.text import Backoff
 from devmem_stores.brain.config import ChatKey, RedisConfig, escaped
@@ -244,9 +244,13 @@ class ConversationStates:
             return
         # Before looking: a write that has to wait meanwhile says so again.
         self._may_wait = False
-        for name in self._table().names(WAITING):
-            _, failure = self._updated(ChatKey.parse(name), lambda state: state)
-            self._may_wait = self._may_wait or failure is not None
+        try:
+            for name in self._table().names(WAITING):
+                _, failure = self._updated(ChatKey.parse(name), lambda state: state)
+                self._may_wait = self._may_wait or failure is not None
+        except CollectionError as error:
+            self._may_wait = True
+            _LOG.warning("memory store %r: conversations still wait for Redis: %s", self._store, error)
 
     def is_waiting(self, key: ChatKey) -> bool:
         """Whether Redis lacks some of a conversation."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -9,9 +11,9 @@ from functools import lru_cache, partial
 from typing import ClassVar, Final
 
 from devmem import Filter, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
-from devmem.errors import BrainRedisError, Finding, NoVersionsError
+from devmem.errors import BrainRedisError, DevmemError, Finding, NoVersionsError
 from devmem.model.results import Fact
-from devmem.models import Summarizer, TextModel, split_texts
+from devmem.models import Summarizer, TextModel
 from devmem.storage import Collection, Residue, StateKey, states_of
 from devmem.storage.tombstones import TombstoneCollection
 from devmem.stores import (
@@ -28,9 +30,8 @@ from devmem.stores import (
     unfinished,
     without_erased,
 )
-from devmem.text import estimate_tokens, extract_summary, mostly_unspaced
-from devmem_stores.brain import tasks
-from devmem_stores.brain.compression import Compressor
+from devmem.text import Backoff, estimate_tokens, extract_summary, mostly_unspaced
+from devmem_stores.brain.compression import next_step
 from devmem_stores.brain.config import BrainConfig, ChatKey
 from devmem_stores.brain.conversation import Brain
 from devmem_stores.brain.items import belongs_to_conversation, entries_of, is_knowledge, item_of_exchange
@@ -53,6 +54,11 @@ _HEADS: Final = {
 }
 _HEARD: Final = 500
 """Number of characters by which the language of a text is detected."""
+_LONGEST_PAUSE: Final = 300.0
+_STEPS_A_WRITE: Final = 5
+"""One step for the messages, and one for each level that it fills; a longer backlog continues with the next write."""
+_NOTHING_LEFT: Final = "…"
+"""Text of a summary every sentence of which tombstones keep out."""
 
 
 def summary_item(state: BrainState, key: ChatKey, store: str, *, max_tokens: int) -> MemoryItem | None:
@@ -86,19 +92,18 @@ def latest_items(entries: Sequence[Entry], stored: Sequence[MemoryItem], key: Ch
     for entry in entries:
         lines.setdefault(entry.item_id, []).append(spoken(entry.message))
     last = {entry.item_id: entry for entry in entries}
-    items = [here.get(item) or _rebuilt("\n".join(said), last[item], key) for item, said in lines.items()]
-    return items[::-1]
-
-
-def _rebuilt(said: str, entry: Entry, key: ChatKey) -> MemoryItem:
-    return MemoryItem(
-        id=entry.item_id,
-        content_summary=said,
-        created_at=entry.message.created_at,
-        expires_at=entry.expires_at,
-        scope=key.scope(),
-        trust=entry.trust,
+    rebuilt = (
+        MemoryItem(
+            id=item_id,
+            content_summary="\n".join(said),
+            created_at=last[item_id].message.created_at,
+            expires_at=last[item_id].expires_at,
+            scope=key.scope(),
+            trust=last[item_id].trust,
+        )
+        for item_id, said in lines.items()
     )
+    return [here.get(item.id, item) for item in rebuilt][::-1]
 
 
 def composed(
@@ -117,12 +122,8 @@ def composed(
     taken = {hit.item.id for hit in chosen}
     least = min([1.0, *(hit.score for hit in chosen)])
     fill = [item for item in latest if item.id not in taken][: room - len(chosen)]
-    return [*hits, *chosen, *(_recent(item, age, least) for age, item in enumerate(fill))]
-
-
-def _recent(item: MemoryItem, age: int, below: float) -> Hit:
-    recency = 1 / (1 + age)
-    return Hit(item=item, score=below * recency / 2, recency=recency)
+    recent = [Hit(item=item, score=least / (2 * age), recency=1 / age) for age, item in enumerate(fill, start=1)]
+    return [*hits, *chosen, *recent]
 
 
 @lru_cache(maxsize=64)
@@ -149,10 +150,22 @@ class BrainMemory(CollectionMemory):
     config_model: ClassVar[type[ConfigModel]] = BrainConfig
     summary: ClassVar[str] = "Conversations: older turns become summaries, every message stays findable; Redis, file"
 
-    split_texts = staticmethod(split_texts)
-    extract_info = staticmethod(tasks.extract_info)
-    to_int = staticmethod(tasks.to_int)
-    to_metagpt_history_format = staticmethod(tasks.to_metagpt_history_format)
+    @staticmethod
+    def to_int(value: object, default: int) -> int:
+        """Return a value as a whole number, or `default` when it is not one."""
+        try:
+            return int(str(value))
+        except ValueError:
+            return default
+
+    @staticmethod
+    def extract_info(text: str, pattern: str = r"\[([A-Z]+)\]:\s*(.+)") -> tuple[str | None, str]:
+        """Return tag and content, all its lines, of `[TAG]: content`; any other text has no tag.
+
+        `pattern` has two groups: the tag, and the content.
+        """
+        found = re.match(pattern, text, re.DOTALL)
+        return (found[1], found[2]) if found else (None, text)
 
     def __init__(self, setup: StoreSetup) -> None:
         """Prepare the store; nothing is opened or asked yet.
@@ -167,14 +180,14 @@ class BrainMemory(CollectionMemory):
             redis = RedisStates(config.redis, prefix=config.redis.prefix or self.name, clock=setup.monotonic)
         self.states = ConversationStates(self.name, lambda: states_of(self.collection), redis)
         llm = config.llm_model
-        model = TextModel(lambda: setup.open_chat(llm), llm.params) if llm else None
-        self.tasks = tasks.LlmTasks(model, config.language)
+        self.chat_model = TextModel(lambda: setup.open_chat(llm), llm.params) if llm else None
         self.text_summarizer = Summarizer(
-            model, window=config.window, language=config.language, instruction=config.summary_prompt or ""
+            self.chat_model, window=config.window, language=config.language, instruction=config.summary_prompt or ""
         )
-        self.compressor = Compressor(
-            config, self.states, self.text_summarizer, setup.monotonic, without_erased=self.without_erased
-        )
+        self._compressing: set[ChatKey] = set()
+        self._compressing_lock = threading.Lock()
+        self._backoff = Backoff(longest=_LONGEST_PAUSE, clock=setup.monotonic)
+        self._last_failure: DevmemError | None = None
 
     def brain(self, user: str = "", chat: str = "") -> Brain:
         """Return one conversation of one user; both may be empty where there is only one."""
@@ -291,11 +304,14 @@ class BrainMemory(CollectionMemory):
         # An item keeps two messages at most.
         entries = state.entries[-2 * query.limit - self.config.keep_messages :]
         latest = latest_items(entries, self.get([entry.item_id for entry in entries]), key)
+        least = query.similarity_threshold
+        if self.embedder and least > -1 and (vector := query.embedding.by(self.embedder)) is not None:
+            latest = [item for item in latest if item.embedding is None or float(item.embedding @ vector) >= least]
         hits = composed(
             query.limit,
             summary=summary_item(state, key, self.name, max_tokens=self.config.max_tokens // 2),
             related=related.hits,
-            latest=self._similar(latest, query),
+            latest=latest,
             turns=self.config.keep_messages,
         )
         return replace(related, hits=tuple(hits))
@@ -312,14 +328,6 @@ class BrainMemory(CollectionMemory):
         if part.agent or part.trace or part.run or (part.session and scope.conversation):
             return None
         return ChatKey.of(scope)
-
-    def _similar(self, items: list[MemoryItem], query: MemoryQuery) -> list[MemoryItem]:
-        """Leave out items that are known to be less similar than the query wants."""
-        vector = query.embedding.by(self.embedder) if self.embedder and query.similarity_threshold > -1 else None
-        if vector is None:
-            return items
-        least = query.similarity_threshold
-        return [item for item in items if item.embedding is None or float(item.embedding @ vector) >= least]
 
     # Items leave their conversations, and the summaries that mention them go, before the items are deleted: what is
     # interrupted in between leaves an item, but no text of a deleted one.
@@ -378,8 +386,50 @@ class BrainMemory(CollectionMemory):
 
         Raises:
             ChatModelError: the language model gave no answer; what is not summarized stays in the history.
+            CollectionError: a summary cannot be written; likewise.
         """
         return sum(Brain(key, self).compress() for key in self.states.known())
+
+    def compress_state(self, key: ChatKey, state: BrainState, *, all_older: bool = False) -> int:
+        """Summarize until a conversation is small enough, and return the number of messages; nothing is locked.
+
+        A conversation that another thread compresses is left to it. With `all_older` all but the latest messages are
+        summarized, and the model is called whatever failed before.
+
+        Raises:
+            DevmemError: the model gave no answer, or a summary cannot be written; also while the model is left alone
+                after such a failure. What is not summarized stays in the history.
+        """
+        if next_step(state, self.config, all_older=all_older) is None:
+            return 0
+        with self._compressing_lock:
+            if not all_older and self._backoff.left and self._last_failure is not None:
+                raise self._last_failure.with_traceback(None)
+            if key in self._compressing:
+                return 0
+            self._compressing.add(key)
+        messages = steps = 0
+        try:
+            while step := next_step(state, self.config, all_older=all_older):
+                if steps == _STEPS_A_WRITE and not all_older:
+                    break
+                steps += 1
+                made = self.text_summarizer.summarize(step.text(), max_words=self.config.summary_words)
+                summary = step.summary(self.without_erased(made.text, key) or _NOTHING_LEFT, made.method)
+                state, _ = self.states.update(key, partial(step.applied, summary))
+                self._backoff.worked()
+                if summary not in state.summaries:
+                    # Another process was faster.
+                    break
+                messages += len(step.entries)
+        except DevmemError as error:
+            self._last_failure = error
+            self._backoff.failed()
+            raise
+        finally:
+            with self._compressing_lock:
+                self._compressing.discard(key)
+        return messages
 
     def take_states(self, source: MemoryBase) -> int:
         """Take over the conversations of a store whose messages were copied into this one, with their summaries."""

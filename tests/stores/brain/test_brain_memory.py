@@ -103,7 +103,6 @@ def test_the_history_in_metagpts_form(make_brain: MakeBrain) -> None:
         {"content": "发布会是什么时候?", "role": "user"},
         {"content": "May 3rd", "role": "assistant"},
     ]
-    assert BrainMemory.to_metagpt_history_format([]) == "[]"
 
 
 LONG = " ".join(f"Point {n} is that the boat needs {n} new planks." for n in range(25))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from devmem import Memory, MemoryContentSnapshot, MemoryWritePayload
-from devmem.errors import ChatModelError, MissingExtraError
+from devmem.errors import ChatModelError, CollectionError, MissingExtraError
 from devmem.messages import Message
 from devmem.stores import ChatReply, ChatRequest, WriteStatus
 from devmem.testing import FailingChat, ManualClock, ScriptedChat
@@ -149,6 +151,33 @@ def test_a_package_that_is_missing_costs_no_message(make_brain: MakeBrain) -> No
     talk(brain, 11)
     assert brain.add_talk("more").failure is missing
     assert len(brain.history) == 12
+
+
+def test_a_disk_that_fills_up_while_the_model_works_costs_no_message(make_brain: MakeBrain, tmp_path: Path) -> None:
+    """The message is stored by then, and the outcome says so; it is summarized once there is room."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    class FillingChat:
+        def complete(self, request: ChatRequest) -> ChatReply:
+            size = limits[0] if has_room else (tmp_path / "memory.db-wal").stat().st_size
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+            return ChatReply(text="They counted.")
+
+    has_room = False
+    brain = make_brain(chat=FillingChat(), summary_words=20).brain()
+    talk(brain, 11)
+    try:
+        outcome = brain.add_talk("more words than that")
+        with pytest.raises(CollectionError):
+            brain.compress()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    has_room = True
+    assert outcome.status is WriteStatus.STORED
+    assert isinstance(outcome.failure, CollectionError)
+    assert outcome.reason.startswith("what was said is kept, but older messages are not summarized: ")
+    assert (len(brain.history), brain.summaries) == (12, ())
+    assert brain.compress() == 10
 
 
 def test_compressing_on_demand(make_brain: MakeBrain) -> None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.errors import ChatModelError
+from devmem.models import split_texts
 from devmem.testing import ScriptedChat
-from devmem_stores.brain import BrainMemory
 
 from .conftest import MakeBrain
 
@@ -29,12 +29,12 @@ from .conftest import MakeBrain
     ],
 )
 def test_windows_of_metagpt(length: int, window: int, lengths: list[int]) -> None:
-    assert [len(part) for part in BrainMemory.split_texts("x" * length, window)] == lengths
+    assert [len(part) for part in split_texts("x" * length, window)] == lengths
 
 
 @given(text=st.text(max_size=400), window=st.integers(-5, 120))
 def test_windows_hold_the_whole_text(text: str, window: int) -> None:
-    parts = BrainMemory.split_texts(text, window)
+    parts = split_texts(text, window)
     size = window if window > 0 else 500
     overlap = 20 if size > 20 else 0
     assert all(len(part) <= size for part in parts)
