@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import chain, islice
@@ -26,12 +26,12 @@ from devmem.errors import ConsolidationError, RunConflictError, RunStateError, V
 from devmem.model.caller import current_actor
 from devmem.model.filters import Filter
 from devmem.model.items import KEY, REPEATS, MemoryItem, is_pinned, is_quarantined, version_hash
-from devmem.model.versions import MERGED, ItemDifference, RunState, merged_ids, merged_notes
+from devmem.model.versions import MERGED, RunState, merged_notes
 from devmem.stores.abilities import every_item, versions_of
 from devmem.stores.archiving import ArchiveRule, archivable, archive_of, shown_ids, write_archive
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import CollectionConfig
-from devmem.stores.digests import DIGEST, DigestReport, make_digests
+from devmem.stores.digests import DigestReport, make_digests
 from devmem.stores.guarding import admitting
 from devmem.stores.indexing import Indexing
 from devmem.stores.runs import StoreRun
@@ -106,7 +106,8 @@ def consolidate(
     """Merge near-duplicates; where that is asked for, add digests of old conversations, and archive items.
 
     Pinned items, those with a key or in quarantine, messages and records of conversations, items with attachments, and
-    those that were derived from others, or others from them, stay unchanged. A run whose process died is continued.
+    those that were derived from others, or others from them, stay unchanged. What a process that died has left of the
+    same consolidation is discarded.
 
     Args:
         store: keeps the items, with their versions.
@@ -123,83 +124,102 @@ def consolidate(
         ChatModelError: the store's language model gave no answer for a digest; the run stays pending.
         RecallLogError: it cannot be read what agents were shown, so that nothing is archived; the run stays pending.
     """
-    _check(store)
-    wanted = _Wanted(where or Filter(), tuple(ignore), digest_before, archive)
+    versions_of(store)
+    if getattr(store.setup.config, "history_days", None) == 0:
+        raise ConsolidationError(store.name, "its `history` is `none`, so that it could not be reverted")
+    if isinstance(store, Indexing):
+        raise ConsolidationError(store.name, "its items are made of files, which would bring back what is merged")
+    shown: frozenset[str] | None = frozenset()
     if archive is not None:
         archive_of(store)
-    return _dry_run(store, wanted, progress) if dry_run else _in_run(store, wanted, progress)
+        shown = shown_ids(store)
+    wanted = _Wanted(where or Filter(), tuple(ignore), digest_before, archive, shown)
+    return _consolidated(store, None, wanted, progress) if dry_run else _in_run(store, wanted, progress)
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """The arguments of a consolidation."""
+    """The arguments of a consolidation, and the ids of what agents were shown; None where that is not known."""
 
     where: Filter
     ignore: tuple[str, ...]
     digest_before: float | None
     archive: ArchiveRule | None
-
-
-def _dry_run(store: MemoryBase, wanted: _Wanted, progress: Progress | None) -> Consolidation:
-    merges, report = tuple(_planned(store, store, wanted, progress)), DigestReport()
-    made: tuple[MemoryItem, ...] = ()
-    if wanted.digest_before is not None:
-        made = tuple(make_digests(store, wanted.where, wanted.digest_before, report))
-    kept = {each.before.id: each.kept for each in merges}
-    gone = {item.id for each in merges for item in each.merged}
-    left = (kept.get(item.id, item) for item in every_item(store) if item.id not in gone)
-    shown = _shown(store, wanted)
-    return Consolidation(
-        run=None,
-        items=store.count(wanted.where),
-        merges=merges,
-        digests=made,
-        unsupported=report.dropped,
-        archived=tuple(_archivable(store, chain(left, made), wanted, shown)),
-        recalls_known=shown is not None,
-    )
-
-
-def _shown(store: MemoryBase, wanted: _Wanted) -> frozenset[str] | None:
-    """Return the ids of what agents were shown, as far as that is asked for; None where it is not known."""
-    return frozenset() if wanted.archive is None else shown_ids(store)
-
-
-def _archivable(
-    view: MemoryBase, items: Iterable[MemoryItem], wanted: _Wanted, shown: frozenset[str] | None
-) -> list[MemoryItem]:
-    """Return the items of a view that are to be archived."""
-    if wanted.archive is None:
-        return []
-    now = view.setup.clock()
-    return archivable(
-        items,
-        wanted.archive,
-        shown=shown or (),
-        may_archive=lambda item: _may_merge(item) and wanted.where.admits(item, now),
-    )
+    shown: frozenset[str] | None
 
 
 def _in_run(store: MemoryBase, wanted: _Wanted, progress: Progress | None) -> Consolidation:
     """Consolidate in a run, and begin again where others change the same items meanwhile."""
-    before, left, shown = store.count(wanted.where), _ATTEMPTS, _shown(store, wanted)
+    versions = versions_of(store)
+    named = blake2b(repr((store.name, wanted.where, sorted(wanted.ignore))).encode(), digest_size=6).hexdigest()
+    for info in versions.runs(_RUNS):
+        if info.state is RunState.PENDING and info.run.startswith(f"{_PREFIX}{named}-"):
+            versions.discard(info.run)
+    left = _ATTEMPTS
     while True:
-        run = StoreRun(_run_id(store, wanted), {store.name: store}, decisions=None, actor=current_actor().name)
+        run = StoreRun(
+            f"{_PREFIX}{named}-{uuid4().hex[:12]}", {store.name: store}, decisions=None, actor=current_actor().name
+        )
         left -= 1
         try:
-            unsupported = _work(store, run, wanted, shown, progress)
-            done = _committed(store, run, before)
-            return replace(done, unsupported=unsupported, recalls_known=shown is not None)
-        except (RunConflictError, RunStateError, VersionConflictError) as error:
-            info = versions_of(store).find_run(run.run)
-            if isinstance(error, RunConflictError) and info is not None and info.state is RunState.PENDING:
-                run.discard()
-            # Another process that continued the same run may have changed its items, or ended it.
+            done = _consolidated(store, cast("CollectionMemory", run.stores[store.name]), wanted, progress)
+            if versions.find_run(run.run) is None:
+                return done
+            run.commit()
+            return replace(done, run=run.run)
+        except (RunConflictError, RunStateError, VersionConflictError):
+            # Another process may have changed the items, or taken the run for one that a dead process left.
+            run.discard()
             if not left:
                 raise
             _LOG.info("%s: others changed items that were about to be merged; beginning again", store.name)
         finally:
             run.close()
+
+
+def _consolidated(
+    store: MemoryBase, run: CollectionMemory | None, wanted: _Wanted, progress: Progress | None
+) -> Consolidation:
+    """Do it in a run's view of the store; without one, only find what is to be done."""
+    before, view = store.count(wanted.where), run or store
+    merges: list[Merge] = []
+    planned = _planned(store, view, wanted, progress)
+    while batch := list(islice(planned, _BATCH_SIZE)):
+        merges += batch
+        if run is not None:
+            with admitting(*(each.before.id for each in batch)):
+                expected = {each.before.id: version_hash(each.before) for each in batch}
+                run.add([each.kept for each in batch], expected=expected)
+            run.delete(ids=[item.id for each in batch for item in each.merged])
+    report = DigestReport()
+    if wanted.digest_before is not None:
+        for digest in make_digests(view, wanted.where, wanted.digest_before, report):
+            if run is not None:
+                with admitting(digest.id):
+                    run.add([digest])
+    archived: list[MemoryItem] = []
+    if wanted.archive is not None:
+        kept = {each.before.id: each.kept for each in merges}
+        gone = {item.id for each in merges for item in each.merged}
+        left = (kept.get(item.id, item) for item in every_item(view) if item.id not in gone)
+        now = store.setup.clock()
+        archived = archivable(
+            chain(left, report.items),
+            wanted.archive,
+            shown=wanted.shown or (),
+            may_archive=lambda item: _may_merge(item) and wanted.where.admits(item, now),
+        )
+        if run is not None:
+            write_archive(run, [item.id for item in archived])
+    return Consolidation(
+        run=None,
+        items=before,
+        merges=tuple(merges),
+        digests=tuple(report.items),
+        unsupported=report.dropped,
+        archived=tuple(archived),
+        recalls_known=wanted.shown is not None,
+    )
 
 
 def consolidate_when_due(store: MemoryBase) -> Consolidation | None:
@@ -213,114 +233,25 @@ def consolidate_when_due(store: MemoryBase) -> Consolidation | None:
     """
     config, now = store.setup.config, store.setup.clock()
     options = config.consolidate if isinstance(config, CollectionConfig) else None
-    if options is None or (0 <= now - _last_time(store) < options.every):
+    place = store.setup.location("auto")
+    file = None if place is None else Path(f"{place}.consolidated")
+    try:
+        last = float("-inf") if file is None else float(file.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        last = float("-inf")
+    if options is None or 0 <= now - last < options.every:
         return None
     before = None if options.digest_after is None else now - options.digest_after
     wanted = options.archive
     rule = None if wanted is None else ArchiveRule(before=now - wanted.after, max_trust=wanted.max_trust)
     done = consolidate(store, ignore=options.ignore, digest_before=before, archive=rule)
-    if (file := _time_file(store)) is not None:
+    if file is not None:
         file.parent.mkdir(parents=True, exist_ok=True)
         replace_file(file, [repr(now).encode()])
     if done.run is not None:
         counts = done.removed, len(done.archived)
         _LOG.info("memory store %r: %d items merged, %d archived, as run %s", store.name, *counts, done.run)
     return done
-
-
-def _time_file(store: MemoryBase) -> Path | None:
-    place = store.setup.location("auto")
-    return None if place is None else Path(f"{place}.consolidated")
-
-
-def _last_time(store: MemoryBase) -> float:
-    """Return when a store was last consolidated by its schedule; a file that cannot be read knows no time."""
-    file = _time_file(store)
-    try:
-        return float("-inf") if file is None else float(file.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return float("-inf")
-
-
-def _check(store: MemoryBase) -> None:
-    """Refuse a store whose items could not be put back.
-
-    Raises:
-        NoVersionsError: it is one.
-    """
-    versions_of(store)
-    if getattr(store.setup.config, "history_days", None) == 0:
-        raise ConsolidationError(store.name, "its `history` is `none`, so that it could not be reverted")
-    if isinstance(store, Indexing):
-        raise ConsolidationError(store.name, "its items are made of files, which would bring back what is merged")
-
-
-def _run_id(store: MemoryBase, wanted: _Wanted) -> str:
-    """Return the id of a pending run with the same arguments, whose process may have died, or a new one."""
-    named = blake2b(repr((store.name, wanted.where, sorted(wanted.ignore))).encode(), digest_size=6)
-    prefix = f"{_PREFIX}{named.hexdigest()}-"
-    for info in versions_of(store).runs(_RUNS):
-        if info.state is RunState.PENDING and info.run.startswith(prefix):
-            _LOG.info("%s: continuing run %s", store.name, info.run)
-            return info.run
-    return f"{prefix}{uuid4().hex[:12]}"
-
-
-def _work(
-    store: MemoryBase,
-    run: StoreRun,
-    wanted: _Wanted,
-    shown: frozenset[str] | None,
-    progress: Progress | None,
-) -> int:
-    """Write all of it in the run; return the number of a model's sentences that were left out."""
-    view, report = cast("CollectionMemory", run.stores[store.name]), DigestReport()
-    merges = _planned(store, view, wanted, progress)
-    while batch := list(islice(merges, _BATCH_SIZE)):
-        _write(view, batch)
-    if wanted.digest_before is not None:
-        for digest in make_digests(view, wanted.where, wanted.digest_before, report):
-            with admitting(digest.id):
-                view.add([digest])
-    if wanted.archive is not None:
-        write_archive(view, [item.id for item in _archivable(view, every_item(view), wanted, shown)])
-    return report.dropped
-
-
-def _committed(store: MemoryBase, run: StoreRun, before: int) -> Consolidation:
-    """Commit the run if it has written anything; return what it did, in an earlier process too."""
-    versions = versions_of(store)
-    if versions.find_run(run.run) is None:
-        return Consolidation(run=None, items=before)
-    changes = versions.diff(run.run)
-    run.commit()
-    made = (each.after for each in changes if each.after is not None and DIGEST in each.after.metadata)
-    merges = _merges_of(changes)
-    merged = {item.id for each in merges for item in each.merged}
-    gone = (each.before for each in changes if each.before is not None and each.after is None)
-    archived = tuple(item for item in gone if item.id not in merged)
-    return Consolidation(run=run.run, items=before, merges=merges, digests=tuple(made), archived=archived)
-
-
-def _write(view: CollectionMemory, merges: Sequence[Merge]) -> None:
-    """Store what is left, and delete the others; a process that dies in between has lost nothing."""
-    with admitting(*(each.before.id for each in merges)):
-        view.add(
-            [each.kept for each in merges], expected={each.before.id: version_hash(each.before) for each in merges}
-        )
-    view.delete(ids=[item.id for each in merges for item in each.merged])
-
-
-def _merges_of(changes: Sequence[ItemDifference]) -> tuple[Merge, ...]:
-    """Return what a run merged, those of an earlier process included."""
-    gone = {each.before.id: each.before for each in changes if each.before is not None and each.after is None}
-    return tuple(
-        Merge(before=each.before, kept=each.after, merged=merged)
-        for each in changes
-        if each.before is not None
-        and each.after is not None
-        and (merged := tuple(gone[name] for name in merged_ids(each.after) if name in gone))
-    )
 
 
 # Finding near-duplicates.
@@ -336,9 +267,13 @@ def _planned(store: MemoryBase, view: MemoryBase, wanted: _Wanted, progress: Pro
         for parent in item.provenance.parents
     }
     for names in groups:
-        found = view.get([name for name in names if name not in sources])
+        alike: dict[bytes | None, list[MemoryItem]] = {}
         # They may have changed since they were read first.
-        for items in _alike(filter(_may_merge, found), ignore):
+        for item in view.get([name for name in names if name not in sources]):
+            if _may_merge(item):
+                alike.setdefault(_key(item, ignore), []).append(item)
+        alike.pop(None, None)
+        for items in alike.values():
             for start in range(0, len(items), _LARGEST_GROUP):
                 if len(part := items[start : start + _LARGEST_GROUP]) > 1:
                     yield _merged(part)
@@ -353,14 +288,6 @@ def _groups(view: MemoryBase, where: Filter, ignore: Sequence[str], progress: Pr
         if progress is not None and number % _BATCH_SIZE == 0:
             progress(number)
     return [names for names in ids.values() if len(names) > 1]
-
-
-def _alike(items: Iterable[MemoryItem], ignore: Sequence[str]) -> Iterator[list[MemoryItem]]:
-    found: dict[bytes | None, list[MemoryItem]] = {}
-    for item in items:
-        found.setdefault(_key(item, ignore), []).append(item)
-    found.pop(None, None)
-    yield from found.values()
 
 
 def _may_merge(item: MemoryItem) -> bool:
@@ -394,10 +321,7 @@ def _key(item: MemoryItem, ignore: Sequence[str]) -> bytes | None:
 
 
 def _merged(items: Sequence[MemoryItem]) -> Merge:
-    """Return near-duplicates as one item: the most trusted of them, of these the oldest.
-
-    One that stands for others already comes first: a run that was interrupted after it had written it is continued so.
-    """
+    """Return near-duplicates as one item: the most trusted, of these one that stands for others, or else the oldest."""
     first, *others = sorted(items, key=lambda item: (-item.trust, MERGED not in item.metadata, item.created_at))
     told = [*merged_notes(first), *(note for item in others for note in _told(item, first))]
     notes = {str(note["id"]): note for note in told if note["id"] != first.id}

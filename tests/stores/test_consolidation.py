@@ -154,7 +154,7 @@ os._exit(9)
 
 
 @pytest.mark.parametrize("places", [8, pytest.param(80, marks=pytest.mark.kit)])
-def test_an_interrupted_run_is_continued(tmp_path: Path, start_script: StartScript, places: int) -> None:
+def test_an_interrupted_run_begins_again(tmp_path: Path, start_script: StartScript, places: int) -> None:
     for number in range(1, places):
         file = tmp_path / f"{number}.db"
         with devmem.open(file, embedding=None) as memory:
