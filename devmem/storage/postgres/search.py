@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -75,7 +74,7 @@ _HIDDEN: Final = (
 )
 _PASSAGES: Final = (
     "SELECT passages.passage, -(vector <#> %(query)s), length, "
-    "CASE WHEN terms && %(terms)s THEN terms END, CASE WHEN terms && %(terms)s THEN counts END "
+    "CASE WHEN terms && %(terms)s THEN array_send(terms) END, CASE WHEN terms && %(terms)s THEN counts END "
     "FROM {found} AS found CROSS JOIN "
     + of_item("passages", "passage, length, terms, counts", "found.row")
     + " LEFT JOIN LATERAL (SELECT vector FROM vectors AS one WHERE one.store = {store} "
@@ -123,6 +122,8 @@ _CODES: Final = "SELECT passage, codes FROM tokens WHERE store = {store} AND pas
 _VECTORS: Final = (
     "SELECT passage, vector_send(vector) FROM vectors WHERE store = {store} AND passage = ANY(%(passages)s)"
 )
+_ARRAY_HEAD: Final = 20
+"""Number of bytes before the first element in the binary format of an array of one dimension."""
 _NO_ROWS: Final[Rows] = np.empty(0, dtype=np.int64)
 
 
@@ -321,12 +322,14 @@ class _Read:
             return
         passages, similarity, lengths, numbers, counts = zip(*found, strict=True)
         new = np.array(passages, dtype=np.int64)
-        with_terms = [(at, each, count) for at, (each, count) in enumerate(zip(numbers, counts, strict=True)) if each]
         own_lengths = np.array(lengths, dtype=np.float32)
+        with_terms = [at for at, each in enumerate(numbers) if each]
         if with_terms:
-            docs = np.repeat([at for at, *_ in with_terms], [len(each) for _, each, _ in with_terms])
-            joined = np.frombuffer(b"".join(count for *_, count in with_terms), dtype=np.uint8)
-            flat = np.fromiter(chain.from_iterable(each for _, each, _ in with_terms), np.int32, len(docs))
+            joined = np.frombuffer(b"".join(counts[at] for at in with_terms), dtype=np.uint8)
+            docs = np.repeat(with_terms, [len(counts[at]) for at in with_terms])
+            # Each element follows its length.
+            raw = b"".join(numbers[at][_ARRAY_HEAD:] for at in with_terms)
+            flat = np.frombuffer(raw, dtype=">i4")[1::2].astype(np.int32)
             self._terms = np.append(self._terms, flat)
             self._docs = np.append(self._docs, new[docs])
             self._codes = np.append(self._codes, posting_codes(joined, own_lengths[docs]))
