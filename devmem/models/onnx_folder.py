@@ -16,7 +16,7 @@ import numpy as np
 from devmem.config.store import EmbeddingConfig
 from devmem.errors import EmbeddingError, MissingExtraError, ModelNotFoundError
 from devmem.model.items import Vector
-from devmem.models.embedder import SAMPLE_TEXTS, CommonDirections, ModelIdentity, TokenEmbedding, WordFinder
+from devmem.models.embedder import CommonDirections, ModelIdentity, TokenEmbedding, WordFinder, sample_texts
 from devmem.models.model_files import Prompts, mapped, read_json, read_prompts, read_tensors, sampled_digest
 from devmem.models.transformer import LazyModel, TransformerEmbedder, open_graph, unlike
 from devmem.text.files import expanded
@@ -297,7 +297,9 @@ class _Loaded:
         """Common part of all token vectors; None for a model that was trained to compare tokens."""
         if self._layout.late_interaction:
             return None
-        return CommonDirections.of([tokens[1:-1] for tokens in self.run([self.encode(text) for text in SAMPLE_TEXTS])])
+        return CommonDirections.of(
+            [tokens[1:-1] for tokens in self.run([self.encode(text) for text in sample_texts()])]
+        )
 
 
 class _FolderModel(LazyModel):

@@ -17,12 +17,12 @@ from devmem.config.store import EmbeddingConfig
 from devmem.errors import EmbeddingError, MissingExtraError, ModelNotFoundError
 from devmem.model.items import Vector
 from devmem.models.embedder import (
-    SAMPLE_TEXTS,
     CommonDirections,
     ModelIdentity,
     Span,
     TokenEmbedding,
     WordFinder,
+    sample_texts,
     unit_rows,
 )
 from devmem.models.model_files import Prompts, read_prompts, sampled_digest
@@ -78,7 +78,7 @@ class _SentenceModel(LazyModel):
         with self._lock:
             made = self._encode(texts, None)
             if self._common is None:
-                sampled_tokens = self._encode(list(SAMPLE_TEXTS), "token_embeddings")
+                sampled_tokens = self._encode(sample_texts(), "token_embeddings")
                 self._common = CommonDirections.of([_array(tokens)[1:-1] for tokens in sampled_tokens])
             common = self._common
             pieces = [self._pieces(text, start) for text in texts]

@@ -1,7 +1,7 @@
 """Text that gives orders to a language model, or asks it to remember something, in English and Chinese.
 
-Cues are counted in every part of a text (`devmem.text.order_cues`): one that hardly occurs elsewhere suffices, such as
-a forged system message; others need company. Both the text and its decoded forms are examined: base64, hex,
+Cues (`data/order_cues.txt`) are counted in every part of a text: one that hardly occurs elsewhere suffices, such as a
+forged system message; others need company. Both the text and its decoded forms are examined: base64, hex,
 percent signs, entities, escapes, ROT13, reversed and spaced letters, digits for letters, look-alike and invisible
 characters.
 """
@@ -13,12 +13,13 @@ import binascii
 import codecs
 import html
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from devmem.text import display
-from devmem.text.order_cues import CHINESE, ENGLISH, FORGED, OrderCue
 from devmem.text.patterns import lazy_pattern
 
 ENOUGH: Final = 3
@@ -35,6 +36,9 @@ _JOINED: Final = 150
 _DECODED: Final = 20_000
 """Characters of an encoding that are decoded."""
 
+_DEFINITION: Final = lazy_pattern(r"(?P<name>[A-Z_]+) = (?P<pattern>.+)")
+_CUE: Final = lazy_pattern(r"(?P<weight>\d) (?P<name>[a-z ]+): (?P<pattern>.+)")
+_PART: Final = lazy_pattern(r"\{([A-Z_]+)\}")
 _UNFINISHED: Final = lazy_pattern(r"(?:^|\s)[a-z']+,?$|[\u3400-\u9fff，、]$")
 _SENTENCE_END: Final = lazy_pattern(r"[.!?。！？\n]+")
 _BROKEN_LINE: Final = lazy_pattern(r"(?<=[\w,])\r?\n[ \t]*(?=[a-z][^:\n]*(?:\n|$))")
@@ -64,6 +68,34 @@ _COMMON: Final = frozenset(
 )
 _ROT13: Final = frozenset(codecs.encode(word, "rot13") for word in _COMMON) - _COMMON
 _REVERSED: Final = frozenset(word[::-1] for word in _COMMON) - _COMMON
+
+
+class OrderCue(NamedTuple):
+    """A pattern of folded text, and how much it says."""
+
+    name: str
+    weight: int
+    pattern: re.Pattern[str]
+
+
+@cache
+def order_cues() -> dict[str, list[OrderCue]]:
+    """Return the cues of `english`, `chinese` and `forged` text, in the order of the file."""
+    found: dict[str, list[OrderCue]] = {}
+    parts: dict[str, str] = {}
+    cues: list[OrderCue] = []
+    for line in files("devmem.text").joinpath("data", "order_cues.txt").read_text("utf-8").splitlines():
+        if line.startswith("["):
+            cues = found.setdefault(line.strip("[]"), [])
+        elif part := _DEFINITION.fullmatch(line):
+            parts[part["name"]] = _expanded(part["pattern"], parts)
+        elif cue := _CUE.fullmatch(line):
+            cues.append(OrderCue(cue["name"], int(cue["weight"]), lazy_pattern(_expanded(cue["pattern"], parts))))
+    return found
+
+
+def _expanded(pattern: str, parts: Mapping[str, str]) -> str:
+    return _PART.sub(lambda named: parts[named[1]], pattern)
 
 
 def find_order(text: str) -> str | None:
@@ -116,10 +148,10 @@ def _cues_in(folded: str) -> str | None:
     return None
 
 
-def _sets_for(folded: str) -> list[Sequence[OrderCue]]:
+def _sets_for(folded: str) -> list[list[OrderCue]]:
     """Return the cues of the scripts that a text is written in."""
-    languages = ((_HAN, CHINESE), (_LATIN, ENGLISH))
-    return [FORGED, *(cues for script, cues in languages if script.search(folded))]
+    languages = (("chinese", _HAN), ("english", _LATIN))
+    return [order_cues()[one] for one in ("forged", *(name for name, script in languages if script.search(folded)))]
 
 
 def _is_enough(found: Mapping[str, int]) -> bool:

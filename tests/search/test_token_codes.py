@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -147,28 +146,6 @@ def test_passages_without_codes_or_with_those_of_another_model(database: Databas
     assert sorted(gathered(database, bounded(), [1, 5000, 5001, 7000])) == [1]
     assert gathered(database, bounded(), [5000, 7000]) == {}
     assert gathered(database, bounded(), []) == {}
-
-
-def test_a_cache_that_has_grown_keeps_its_codes() -> None:
-    """Its room grows step by step first, and then at once."""
-
-    class Rows:
-        def count_after(self, passage: int, limit: int) -> tuple[int, int]:
-            return 0, 0
-
-        def after(self, passage: int) -> Iterator[list[tuple[int, bytes]]]:
-            yield from ()
-
-        def of(self, passages: Sequence[int]) -> list[tuple[int, bytes]]:
-            return [(passage, bytes([passage]) * WIDTH * 600_000) for passage in passages]
-
-    cache = TokenCache(ahead=0)
-    assert 6 * 600_000 * WIDTH > 8 << 20
-    for passage in range(1, 7):
-        cache.gather(Rows(), np.array([passage]), WIDTH)
-    codes, counts = cache.gather(Rows(), np.array([1, 3, 6]), WIDTH)
-    assert counts.tolist() == [600_000] * 3
-    assert [set(codes[start : start + 600_000, 0].tolist()) for start in (0, 600_000, 1_200_000)] == [{1}, {3}, {6}]
 
 
 LONG = 900

@@ -13,7 +13,7 @@ import numpy as np
 
 from devmem.config.store import EmbeddingParams
 from devmem.models.e5 import E5Model
-from devmem.models.embedder import SAMPLE_TEXTS, CommonDirections
+from devmem.models.embedder import CommonDirections, sample_texts
 
 TARGET = Path("devmem/models/data/e5_common_directions.npz")
 
@@ -22,7 +22,7 @@ def main() -> None:
     """Write the file; run from the repository's root."""
     model = E5Model(EmbeddingParams())
     bert, prefix = model.get(), model.prompts.passage
-    hidden = bert.run([bert.encode(prefix + text) for text in SAMPLE_TEXTS])
+    hidden = bert.run([bert.encode(prefix + text) for text in sample_texts()])
     texts = np.stack([tokens.mean(axis=0) for tokens in hidden])
     start = len(bert.encode(prefix)) - 1
     of_texts, of_tokens = CommonDirections.of([texts]), CommonDirections.of([tokens[start:-1] for tokens in hidden])

@@ -8,7 +8,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -38,7 +37,6 @@ from devmem.storage.sqlite.compact_rows import (
     PARTS_OF_PASSAGE,
     PASSAGE_OF_PART,
     joined_codes,
-    parts_of,
 )
 from devmem.storage.sqlite.database import MEMORY, read_meta, unreadable_item_error
 from devmem.storage.sqlite.follower import SqliteFollower
@@ -157,30 +155,20 @@ class SqliteTokenRows:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def count_after(self, passage: int, limit: int) -> tuple[int, int]:
-        """Return the number of passages with codes after one, at most `limit`, and the last of these."""
-        counted = (
-            "SELECT count(*), COALESCE(max(passage), 0) FROM "
-            f"(SELECT {PASSAGE_OF_PART} AS passage FROM tokens WHERE part > ? AND {IS_FIRST_PART} LIMIT ?)"
-        )
-        _, highest = parts_of(passage)
-        count, last = self._connection.execute(counted, (highest, limit)).fetchone()
-        return int(count), int(last)
+    def all(self, limit: int) -> dict[int, bytes]:
+        """Return the codes of every passage; nothing where more than `limit` have some."""
+        counted = f"SELECT count(*) FROM (SELECT 1 FROM tokens WHERE {IS_FIRST_PART} LIMIT ?)"
+        (count,) = self._connection.execute(counted, (limit + 1,)).fetchone()
+        every = f"SELECT {PASSAGE_OF_PART}, codes FROM tokens ORDER BY part"
+        return dict(joined_codes(self._connection.execute(every))) if count <= limit else {}
 
-    def after(self, passage: int) -> Iterator[list[tuple[int, bytes]]]:
-        """Return the codes of every passage after one in ascending order, in batches."""
-        query = f"SELECT {PASSAGE_OF_PART}, codes FROM tokens WHERE part > ? ORDER BY part"
-        codes = joined_codes(self._connection.execute(query, (parts_of(passage)[1],)))
-        while found := list(islice(codes, BATCH_SIZE)):
-            yield found
-
-    def of(self, passages: Sequence[int]) -> list[tuple[int, bytes]]:
+    def of(self, passages: Sequence[int]) -> dict[int, bytes]:
         """Return the codes of passages; one without codes is left out."""
         query = (
             "SELECT passage, codes FROM (SELECT value AS passage FROM json_each(?)) "
             f"CROSS JOIN tokens ON {PARTS_OF_PASSAGE} ORDER BY part"
         )
-        return list(joined_codes(self._connection.execute(query, (json.dumps(sorted(passages)),))))
+        return dict(joined_codes(self._connection.execute(query, (json.dumps(sorted(passages)),))))
 
 
 class SqliteSource:
