@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devmem.search.indexes import postings
 from devmem.search.indexes.postings import PostingsIndex
 from devmem.search.indexes.scoring import K1, B, encode_terms, impact_table, posting_codes
 from devmem.text.analysis import STOP_WORDS, query_terms, term_weight, terms
@@ -181,43 +180,24 @@ def test_restoring(documents: list[str], query: str, data: st.DataObject) -> Non
     assert len(index) == len(documents) - 1
 
 
-@pytest.mark.parametrize("limit", [0, 1 << 20])
-def test_a_restored_index_scores_the_same(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether its postings were packed or not, also those of long texts, of high counts and after removals."""
+def test_a_restored_index_scores_the_same() -> None:
+    """Also those of long texts, of high counts and after removals, which count until they are dropped, as parts do."""
     texts = [*zipf(np.random.default_rng(9), 700, 40), "wordy " * 3000 + "again " * 40, "", "short"]
     index = indexed(texts, step=150)
     index.remove([20, 30, 6990])
     queries = [*zipf(np.random.default_rng(3), 20, 5), "wordy again", "short"]
     rows = np.arange(1, len(texts) + 1, dtype=np.int64) * 10
-    monkeypatch.setattr(postings, "_MOST_PACKED", limit)
-    parts = index.parts()
-    assert ("docs" in parts) == (limit == 0)
-    restored = PostingsIndex.restore(parts)
-    # Removed rows count until they are dropped, which parts do.
+    restored = PostingsIndex.restore(index.parts())
     wanted = [index.query(QueryText(query)).scores_of(rows).tolist() for query in queries]
     assert [restored.query(QueryText(query)).scores_of(rows).tolist() for query in queries] == wanted
     assert any(map(any, wanted))
 
 
-def test_packed_postings_take_few_bytes() -> None:
-    texts = zipf(np.random.default_rng(9), 500, 60)
-    parts = indexed(texts).parts()
-    count = sum(len(set(terms(text))) for text in texts)
-    assert parts["packed_gaps"].nbytes + parts["packed_counts"].nbytes < 1.5 * count, "6 bytes each in memory"
-
-
-@pytest.mark.parametrize("damage", ["shorter", "not deflated", "of another text"])
-def test_damaged_parts_are_refused(damage: str) -> None:
+@pytest.mark.parametrize("name", ["codes", "starts", "rows"])
+def test_parts_of_another_index_are_refused(name: str) -> None:
     parts = indexed(["one two three", "two three four"]).parts()
-    match damage:
-        case "shorter":
-            parts["packed_counts"] = indexed(["one two"]).parts()["packed_counts"]
-        case "not deflated":
-            parts["packed_gaps"] = np.zeros(9, dtype=np.uint8)
-        case _:
-            parts["lengths"], parts["rows"] = parts["lengths"][:1], parts["rows"][:1]
-    with pytest.raises((ValueError, IndexError)):
-        PostingsIndex.restore(parts)
+    with pytest.raises(ValueError, match="not those of its terms"):
+        PostingsIndex.restore({**parts, name: parts[name][:1]})
 
 
 @given(

@@ -43,8 +43,7 @@ _NUMBERS: Final = {
     "importance": "<f4",
     "cues": "<u2",
 }
-_LINKS: Final = ("previous", "next")
-_TYPES: Final = {**_NUMBERS, **dict.fromkeys((*_LINKS, *STRING_COLUMNS), "<i4")}
+_TYPES: Final = {**_NUMBERS, **dict.fromkeys(STRING_COLUMNS, "<i4")}
 _NONE: Final = -1
 _NEVER: Final = float("inf")
 RUNNING: Final = 1800.0
@@ -80,20 +79,22 @@ def thread_of(conversation: str | None, session: str | None, agent: str | None, 
 class DocValues:
     """Columns over items that are known by their row in the database. Not thread-safe but for its views.
 
-    Items are added in any order; within a conversation they are linked in the order of their rows. The room of removed
-    items is freed when they are as many as the others; positions change then, but not those of a view.
+    Items are added in any order; within a conversation they have the order of their rows. The room of removed items is
+    freed when they are as many as the others; positions change then, but not those of a view.
     """
 
     least_removed: ClassVar[int] = 1024
     """Number of removed items below which their room is not freed."""
 
-    def __init__(self, *, linked: bool = True) -> None:
-        """Start empty; `linked` is whether the items of a conversation are put into an order."""
-        self._is_linked = linked
+    def __init__(self) -> None:
         self._rows = RowColumn()
         self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, dtype=kind) for name, kind in _TYPES.items()}
         self._strings = StringTable()
-        self._last: dict[int, int] = {}
+        self._turns: Positions = np.empty(0, dtype=np.int64)
+        """Positions of the items of conversations before `_ordered`, by conversation and row."""
+        self._ordered = 0
+        self._places: Positions | None = None
+        """Place of each position among the turns, computed when it is first needed."""
         self.has_conversations = False
         """Whether any item is or was of a conversation."""
         self.next_expiry = _NEVER
@@ -104,6 +105,7 @@ class DocValues:
 
     def view(self) -> Self:
         """Return a snapshot that later changes do not affect."""
+        self._order_turns()
         view = copy.copy(self)
         view._rows, view._columns = self._rows.view(), dict(self._columns)  # noqa: SLF001 - a copy of this one
         return view
@@ -129,48 +131,30 @@ class DocValues:
         self.next_expiry = min([self.next_expiry, *expiry])
         threads = list(map(thread_of, *(given[name] for name in ("conversation", "session", "agent", "user"))))
         self._columns["thread"][new] = threads
-        for link in _LINKS:
-            self._columns[link][new] = _NONE
-        for at, thread in enumerate(threads, start):
-            if thread and self._is_linked:
-                self._link(at, thread)
-        self.has_conversations = bool(self._last)
+        self.has_conversations = self.has_conversations or any(threads)
 
-    def _link(self, at: int, thread: int) -> None:
-        """Put an item into the order of its conversation."""
-        rows, previous = self._rows.rows, self._columns["previous"]
-        before, after = self._last.get(thread, _NONE), _NONE
-        while before != _NONE and rows[before] > rows[at]:
-            before, after = int(previous[before]), before
-        if after == _NONE:
-            self._last[thread] = at
+    def _order_turns(self) -> None:
+        """Put the items that were added since into the order of their conversations."""
+        threads, rows, start = self.column("thread"), self._rows.rows, self._ordered
+        new = start + np.flatnonzero((threads[start:] != 0) & self.live[start:])
+        self._ordered = self._rows.used
+        if not len(new):
+            return
+        new = new[np.lexsort((rows[new], threads[new]))]
+        known, self._places = self._turns, None
+        ends = np.searchsorted(threads[known], threads[new], side="right")
+        last = known[ends[ends > 0] - 1]
+        if ((threads[last] == threads[new[ends > 0]]) & (rows[last] > rows[new[ends > 0]])).any():
+            together = np.concatenate([known, new])
+            self._turns = together[np.lexsort((rows[together], threads[together]))]
         else:
-            # A view takes a position that it does not have for the end of a conversation: replacing one needs a copy.
-            self._copy_links()
-            self._columns["previous"][after] = at
-        if before != _NONE:
-            self._columns["next"][before] = at
-        self._columns["previous"][at], self._columns["next"][at] = before, after
-
-    def _copy_links(self) -> None:
-        for link in _LINKS:
-            self._columns[link] = self._columns[link].copy()
+            self._turns = np.insert(known, ends, new)
 
     def remove(self, rows: Iterable[int]) -> None:
         """Remove items; what was around one in its conversation becomes neighbours."""
-        removed = self._rows.remove(np.fromiter(rows, dtype=np.int64))
-        if not len(removed):
+        if not len(self._rows.remove(np.fromiter(rows, dtype=np.int64))):
             return
-        self._copy_links()
-        previous, following = self._columns["previous"], self._columns["next"]
-        for at in removed.tolist():
-            before, after = int(previous[at]), int(following[at])
-            if before != _NONE:
-                following[before] = after
-            if after != _NONE:
-                previous[after] = before
-            elif thread := int(self._columns["thread"][at]):
-                self._last[thread] = before
+        self._turns, self._places = self._turns[self.live[self._turns]], None
         if self._rows.dead > max(self.least_removed, self._rows.used // 2):
             self._compact()
 
@@ -287,37 +271,31 @@ class DocValues:
         Returns:
             2 * `reach` arrays of the shape of `positions`; -1 stands for none.
         """
-        found = []
-        for link in _LINKS:
-            at = positions
-            for _ in range(reach):
-                at = self._step(link, at)
-                found.append(at)
+        self._order_turns()
+        if self._places is None:
+            self._places = self._places_of(self._turns)
+        found = self._steps(self._turns, self._places, positions, reach)
         if visible is None or all(visible[step[step >= 0]].all() for step in found):
             return found
-        return self._visible_around(positions, reach, visible)
+        turns = self._turns[visible[self._turns]]
+        return self._steps(turns, self._places_of(turns), positions, reach)
 
-    def _visible_around(self, positions: Positions, reach: int, visible: Mask) -> list[Positions]:
-        threads = self.column("thread")
-        wanted = np.unique(threads[positions])
-        members = np.flatnonzero(np.isin(threads, wanted[wanted != 0]) & visible & self._rows.live)
-        members = members[np.lexsort((self._rows.rows[members], threads[members]))]
-        by_position = np.argsort(members)
-        place = by_position[np.searchsorted(members, positions, sorter=by_position).clip(max=max(len(members) - 1, 0))]
+    def _places_of(self, turns: Positions) -> Positions:
+        places = np.full(self._rows.used, _NONE)
+        places[turns] = np.arange(len(turns))
+        return places
+
+    def _steps(self, turns: Positions, places: Positions, positions: Positions, reach: int) -> list[Positions]:
+        """Return the turns before and after some positions, given the turns that count and their places."""
+        if not len(turns):
+            return [np.full(positions.shape, _NONE)] * (2 * reach)
+        threads, at = self.column("thread"), np.where(positions >= 0, places[positions], _NONE)
         found = []
-        for way in (-1, 1):
-            for distance in range(1, reach + 1):
-                other = place + way * distance
-                there = (other >= 0) & (other < len(members)) & (threads[positions] != 0)
-                step = np.where(there, members[np.where(there, other, 0)], _NONE)
-                found.append(np.where(threads[step] == threads[positions], step, _NONE))
+        for distance in (*range(-1, -reach - 1, -1), *range(1, reach + 1)):
+            step = turns.take(at + distance, mode="clip")
+            is_there = (at >= 0) & (at + distance >= 0) & (at + distance < len(turns))
+            found.append(np.where(is_there & (threads[step] == threads[positions]), step, _NONE))
         return found
-
-    def _step(self, link: str, positions: Positions) -> Positions:
-        if not self._rows.used:
-            return positions
-        found = self._columns[link][positions]
-        return np.where((positions >= 0) & (found < self._rows.used), found, _NONE).astype(np.int64)
 
     def parts(self) -> dict[str, NDArray[Any]]:
         """Return arrays by name, which `restore` takes."""
@@ -341,9 +319,7 @@ class DocValues:
         if any(len(column) != restored._rows.used for column in restored._columns.values()):
             raise ValueError("its columns are not of one length")
         restored._strings = StringTable.restore(parts["strings"])
-        ends = np.flatnonzero((restored._columns["thread"] != 0) & (restored._columns["next"] == _NONE))
-        restored._last = dict(zip(restored._columns["thread"][ends].tolist(), ends.tolist(), strict=True))
-        restored.has_conversations = bool(restored._last)
+        restored.has_conversations = bool(restored._columns["thread"].any())
         restored.find_next_expiry()
         return restored
 
@@ -351,14 +327,9 @@ class DocValues:
         """Free the room of removed items."""
         if not self._rows.dead:
             return
-        kept = self._rows.live
-        moved = np.cumsum(kept) - 1
-        self._columns = {name: self.column(name)[kept] for name in self._columns}
-        for link in _LINKS:
-            column = self._columns[link]
-            self._columns[link] = np.where(column >= 0, moved[column], _NONE).astype(column.dtype)
-        self._last = {thread: int(moved[at]) for thread, at in self._last.items() if at != _NONE}
+        self._columns = {name: self.column(name)[self.live] for name in self._columns}
         self._rows = self._rows.compacted()
+        self._turns, self._ordered, self._places = np.empty(0, dtype=np.int64), 0, None
 
 
 _MOST_ROWS: Final = 4_000_000

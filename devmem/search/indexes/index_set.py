@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
-import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final, Self
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,14 +30,13 @@ from devmem.text.files import replace_file
 Parts = dict[str, NDArray[Any]]
 """Arrays by name."""
 
-_VERSION: Final = 8
-_MAGIC: Final = b"devmem index %d\n" % _VERSION
-_ANY_MAGIC: Final = re.compile(rb"devmem index \d+\n")
+_VERSION: Final = 9
+_HEAD: Final = "head.json"
 _LOG: Final = logging.getLogger(__name__)
-_ALIGNED: Final = 64
-_LONGEST_HEAD: Final = 1 << 16
-_MAP_FROM: Final = 1 << 26
-"""Smaller files are read at once, which leaves nothing open."""
+_MOST_PACKED: Final = 1 << 22
+"""Bytes of an array up to which it is packed, which takes some 40 ms."""
+_DAMAGE: Final = (BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError, IndexError, RuntimeError)
+"""Exceptions that a damaged file raises; `RuntimeError` is also FAISS's, for bytes that are not an index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,129 +54,54 @@ class SnapshotState:
 def save_snapshot(path: Path, parts: Parts, state: SnapshotState) -> bool:
     """Write the snapshot and report whether that succeeded; a failure is logged."""
     try:
-        written = _written({name: np.ascontiguousarray(part) for name, part in parts.items()}, state)
-        replace_file(path, sealed_for(path, written))
+        replace_file(path, sealed_for(path, _written(parts, state)))
     except OSError as error:
         _LOG.warning("%s: the index snapshot was not written (%s); the next start takes longer.", path, error)
         return False
     return True
 
 
-def load_snapshot(path: Path) -> tuple[Parts, SnapshotState] | None:
-    """Read the snapshot; None when it is missing, of another version, or damaged, which is logged."""
-    try:
-        content = _content(path)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        _LOG.warning("%s: the index snapshot cannot be read (%s); the index is rebuilt.", path, error)
-        return None
-    except EncryptionError as error:
-        report_damage(path, error)
-        return None
-    try:
-        return _parse(content)
-    except (ValueError, KeyError, TypeError, IndexError) as error:
-        report_damage(path, error)
-        return None
+class _Pieces(io.RawIOBase):
+    """Takes what is written to it in pieces."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, piece: Any) -> int:  # noqa: ANN401 - whatever has bytes
+        self.pieces.append(bytes(piece))
+        return len(self.pieces[-1])
 
 
-def report_damage(path: Path, error: Exception) -> None:
-    """Log why a snapshot is not used."""
-    _LOG.warning("%s: the index snapshot is damaged (%s); the index is rebuilt.", path, error)
+def _written(parts: Parts, state: SnapshotState) -> Iterator[bytes]:
+    """Yield the file piece by piece: a zip archive with the bytes of each array, and a head that describes them."""
+    file = _Pieces()
+    head = {
+        "version": _VERSION,
+        "state": asdict(state),
+        "arrays": {name: [part.dtype.str, part.shape] for name, part in parts.items()},
+    }
+    with ZipFile(file, "w") as archive:
+        archive.writestr(_HEAD, json.dumps(head))
+        for name, part in parts.items():
+            raw = np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
+            packing = ZIP_DEFLATED if len(raw) <= _MOST_PACKED else ZIP_STORED
+            archive.writestr(name, raw, compress_type=packing, compresslevel=1)
+            yield from file.pieces
+            file.pieces.clear()
+    yield from file.pieces
 
 
-def _written(parts: Mapping[str, NDArray[Any]], state: SnapshotState) -> Iterator[bytes | memoryview]:
-    """Yield the file's content piece by piece, without copying the arrays."""
-    stored = {name: _narrowed(part) for name, part in parts.items()}
-    raw = {name: part.reshape(-1).view(np.uint8).data for name, part in stored.items()}
-    arrays = [
-        {
-            "name": name,
-            "type": part.dtype.str,
-            "shape": part.shape,
-            "stored": stored[name].dtype.str,
-            "constant": len(stored[name]) < len(part),
-            "crc": zlib.crc32(raw[name]),
-        }
-        for name, part in parts.items()
-    ]
-    head = json.dumps({**asdict(state), "arrays": arrays}).encode()
-    start = b"%s%08x %s\n" % (_MAGIC, zlib.crc32(head), head)
-    yield start + bytes(-len(start) % _ALIGNED)
-    for piece in raw.values():
-        yield piece
-        yield bytes(-len(piece) % _ALIGNED)
-
-
-def _narrowed(part: NDArray[Any]) -> NDArray[Any]:
-    """Return the stored form of an array: one value if all are equal, integers in the smallest type that fits."""
-    if part.ndim != 1 or len(part) < 2:
-        return part
-    if (part == part[0]).all() or (part.dtype.kind == "f" and np.isnan(part).all()):
-        return part[:1]
-    if part.dtype.kind not in "iu":
-        return part
-    kind = np.result_type(np.min_scalar_type(part.min()), np.min_scalar_type(part.max()))
-    return part.astype(kind.newbyteorder("<")) if kind.itemsize < part.dtype.itemsize else part
-
-
-def _widened(part: NDArray[Any], array: Mapping[str, Any]) -> NDArray[Any]:
-    """Return the array that was stored as `_narrowed` made it; one that was stored unchanged is not copied."""
-    kind = np.dtype(array["type"])
-    if array["constant"]:
-        return np.full(array["shape"], part[0], dtype=kind)
-    shaped = part.reshape(array["shape"])
-    return shaped.astype(kind) if part.dtype != kind else shaped
-
-
-def _content(path: Path) -> NDArray[np.uint8]:
-    # An encrypted file is not mapped: what it holds is nowhere as a file.
-    if path.stat().st_size < _MAP_FROM or key_of(path) is not None:
-        return np.frombuffer(read_file(path), dtype=np.uint8)
-    return np.memmap(path, dtype=np.uint8, mode="r")
+def _opened(path: Path) -> ZipFile:
+    return ZipFile(path if key_of(path) is None else io.BytesIO(read_file(path)))
 
 
 def stored_sizes(path: Path) -> dict[str, int]:
-    """Return the bytes of each array in a snapshot file; none in a file of another version."""
-    head = _parse_head(_content(path).data)
-    return {array["name"]: _stored_bytes(array) for array in head[0]["arrays"]} if head is not None else {}
-
-
-def _parse(content: NDArray[np.uint8]) -> tuple[Parts, SnapshotState] | None:
-    whole = content.data
-    found = _parse_head(whole)
-    if found is None:
-        return None
-    head, at = found
-    parts: Parts = {}
-    for array in head["arrays"]:
-        size = _stored_bytes(array)
-        if zlib.crc32(whole[at : at + size]) != array["crc"]:
-            raise ValueError(f"the checksum of {array['name']} is wrong")
-        parts[array["name"]] = _widened(content[at : at + size].view(array["stored"]), array)
-        at += size + -size % _ALIGNED
-    return parts, SnapshotState(**{key: head[key] for key in SnapshotState.__slots__})
-
-
-def _parse_head(whole: memoryview) -> tuple[dict[str, Any], int] | None:
-    """Return the head of a snapshot and where its arrays begin; None for one of another version."""
-    start = bytes(whole[:_LONGEST_HEAD])
-    if not start.startswith(_MAGIC):
-        if _ANY_MAGIC.match(start):
-            return None
-        raise ValueError("it does not start like one")
-    end = start.index(b"\n", len(_MAGIC))
-    line = start[len(_MAGIC) : end]
-    if zlib.crc32(line[9:]) != int(line[:8], 16):
-        raise ValueError("the checksum of its head is wrong")
-    return json.loads(line[9:]), end + 1 + -(end + 1) % _ALIGNED
-
-
-def _stored_bytes(array: Mapping[str, Any]) -> int:
-    shape = [1] if array["constant"] else array["shape"]
-    size: int = np.dtype(array["stored"]).itemsize * int(np.prod(shape, dtype=np.int64))
-    return size
+    """Return the bytes of each array in a snapshot file."""
+    with _opened(path) as archive:
+        return {info.filename: info.compress_size for info in archive.infolist()}
 
 
 _UNIT_TOLERANCE: Final = 1e-2
@@ -371,15 +296,23 @@ def load_indexes(
         config: how vectors are searched; None takes the defaults.
         is_current: whether the database can be followed from the moment of a snapshot.
     """
-    found = load_snapshot(path)
-    if found is None or not is_current(found[1]):
-        return None
-    parts, state = found
     try:
+        with _opened(path) as archive:
+            head = json.loads(archive.read(_HEAD))
+            if head["version"] != _VERSION:
+                return None
+            state = SnapshotState(**head["state"])
+            if not is_current(state):
+                return None
+            parts = {
+                name: np.frombuffer(archive.read(name), dtype=kind).reshape(shape)
+                for name, (kind, shape) in head["arrays"].items()
+            }
         indexes = IndexSet.restore(parts, config)
-    except (ValueError, KeyError, TypeError, IndexError, RuntimeError) as error:
-        # RuntimeError is what FAISS raises for bytes that are not an index.
-        report_damage(path, error)
+    except FileNotFoundError:
+        return None
+    except (OSError, EncryptionError, *_DAMAGE) as error:
+        _LOG.warning("%s: the index snapshot cannot be used (%s); the index is rebuilt.", path, error)
         return None
     indexes.expired_until = state.expired_until
     return indexes, state

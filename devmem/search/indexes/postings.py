@@ -8,10 +8,7 @@ and Beyond" (2009), with the non-negative idf of Lucene.
 from __future__ import annotations
 
 import copy
-import zlib
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import compress
 from typing import Any, Final, Self
 
@@ -27,11 +24,10 @@ from devmem.search.indexes.scoring import (
     EncodedTerms,
     Hashes,
     Impacts,
+    Postings,
     TermList,
     are_few,
     best_of,
-    codes_with,
-    counts_in,
     decode_terms,
     impact_table,
     scores_at,
@@ -159,35 +155,6 @@ class WordQuery:
         return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Postings:
-    """The postings of one term in one segment."""
-
-    docs: Docs
-    """Positions, ascending, counted from `first` on."""
-    codes: Codes
-    peak: float
-    """Upper bound of the impacts."""
-    first: int = 0
-
-    @property
-    def count(self) -> int:
-        """Number of postings."""
-        return len(self.docs)
-
-    def add_to(self, scores: Scores, idf: np.float32, table: Impacts) -> None:
-        """Add the term's contribution to the score of each position that it occurs at; see `PostingList`."""
-        # `ufunc.at` reads and writes each row once; a row occurs once in a list.
-        np.add.at(scores[self.first :], self.docs, idf * table.take(self.codes))
-
-    def fill(self, found: Scores, positions: Positions, idf: np.float32, table: Impacts) -> None:
-        """Set the term's contribution to the score of those of the positions that it occurs at."""
-        wanted = positions - self.first
-        places = np.minimum(np.searchsorted(self.docs, wanted.astype(np.int32)), len(self.docs) - 1)
-        there = self.docs[places] == wanted
-        found[there] = idf * table.take(self.codes[places[there]])
-
-
 class Segment:
     """The postings of a range of positions, sorted by term and then by position."""
 
@@ -247,98 +214,53 @@ class Segment:
         return Segment(terms, _starts(counts[counts > 0]), docs, self._codes[kept], mean_length)
 
     def parts(self) -> dict[str, NDArray[Any]]:
-        """Return arrays by name, which `restore` takes; many postings are left as they are, for processes to share."""
-        if len(self.docs) > _MOST_PACKED:
-            return {
-                "terms": self._terms.astype("<u8"),
-                "starts": self._starts.astype("<i8"),
-                "docs": self.docs.astype("<i4"),
-                "codes": self._codes.astype("<u2"),
-            }
-        gaps = np.diff(self.docs, prepend=np.int32(0))
-        gaps[self._starts[:-1]] = self.docs[self._starts[:-1]]
+        """Return arrays by name, which `restore` takes."""
         return {
-            "packed_terms": _packed(np.diff(self._terms, prepend=np.uint64(0)), "<u8"),
-            "packed_frequencies": _packed(np.diff(self._starts), "<u4"),
-            "packed_gaps": _packed(gaps, "<u4"),
-            "packed_counts": _packed(counts_in(self._codes), "u1"),
+            "terms": self._terms.astype("<u8"),
+            "starts": self._starts.astype("<i8"),
+            "docs": self.docs.astype("<i4"),
+            "codes": self._codes.astype("<u2"),
         }
 
     @classmethod
     def restore(cls, parts: Mapping[str, NDArray[Any]], texts: Texts) -> Segment:
-        """Return the segment of some texts that `parts` was made of; arrays that are not packed are not copied.
+        """Return the segment of some texts that `parts` was made of; the arrays are not copied.
 
         Raises:
             ValueError, KeyError, IndexError: they are not such parts.
         """
-        if "terms" in parts:
-            terms, starts, docs, codes = (parts[name] for name in ("terms", "starts", "docs", "codes"))
-        else:
-            terms = np.cumsum(_unpacked(parts["packed_terms"], "<u8"), dtype=np.uint64)
-            frequencies = _unpacked(parts["packed_frequencies"], "<u4").astype(np.int64)
-            starts = _starts(frequencies)
-            sums = _starts(_unpacked(parts["packed_gaps"], "<u4").astype(np.int64))
-            docs = (sums[1:] - np.repeat(sums[starts[:-1]], frequencies)).astype(np.int32)
-            codes = codes_with(_unpacked(parts["packed_counts"], "u1"), docs, texts.lengths)
-        if len(starts) != len(terms) + 1 or len(docs) != len(codes) or starts[-1] != len(docs):
+        terms, starts, docs, codes = (parts[name] for name in ("terms", "starts", "docs", "codes"))
+        if (
+            len(starts) != len(terms) + 1
+            or not len(docs) == len(codes) == starts[-1]
+            or docs.max(initial=-1) >= texts.used
+        ):
             raise ValueError("its postings are not those of its terms")
         return cls(terms, starts, docs, codes, texts.mean_length)
-
-
-_MOST_PACKED: Final = 1 << 20
-"""Maximum number of postings that a snapshot packs, which takes some 40 ms."""
-
-
-def _packed(numbers: NDArray[Any], kind: str) -> NDArray[np.uint8]:
-    """Return numbers, most of which are small, in fewer bytes: those of equal significance together, deflated."""
-    by_number = numbers.astype(kind).view(np.uint8).reshape(-1, np.dtype(kind).itemsize)
-    return np.frombuffer(zlib.compress(by_number.T.tobytes(), 1), dtype=np.uint8)
-
-
-def _unpacked(packed: NDArray[np.uint8], kind: str) -> NDArray[Any]:
-    """Return the numbers of which `_packed` made this.
-
-    Raises:
-        ValueError: it was not made by that.
-    """
-    try:
-        whole = np.frombuffer(zlib.decompress(packed.data), dtype=np.uint8)
-    except zlib.error as error:
-        raise ValueError(f"its postings cannot be unpacked: {error}") from error
-    size = np.dtype(kind).itemsize
-    return np.ascontiguousarray(whole.reshape(size, -1).T).view(kind).reshape(-1)
 
 
 def _starts(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
-_TAIL: Final = 1024
-"""Number of rows that are kept in dictionaries before they are sorted into a segment."""
-_BULK: Final = 128
-"""Number of rows added at once from which they are sorted right away, in a fraction of the time."""
+_LEAST_SEGMENT: Final = 1 << 15
+"""Number of postings up to which a segment takes in those that come next: that is faster than searching both."""
 _LISTS_KEPT: Final = 256
+_FEW: Final = 1024
 _MOST_DEAD: Final = 8
 """Removed rows are dropped when they are more than one in this many."""
-
-Entries = tuple[Hashes, Docs, Codes]
-Tail = dict[int, tuple[list[int], list[int]]]
-"""Positions and codes of each term's postings."""
 
 
 class PostingsIndex:
     """Postings over rows that are known by their number in the database. Not thread-safe but for its views.
 
-    New rows go to a small tail, and from there into sorted segments, each at least twice as long as the next one.
+    Sorted segments of many rows are each at least twice as long as the next one.
     Until removed rows are dropped they count in the terms' statistics.
     """
 
     def __init__(self) -> None:
         self._texts = Texts()
         self._segments: tuple[Segment, ...] = ()
-        self._tail: Tail = {}
-        self._entries: list[Entries] = []
-        self._in_segments = 0
         self._table: tuple[float, Impacts] = (0.0, impact_table(0.0))
         self._lists_kept: dict[int, TermList] = {}
         """Until something changes."""
@@ -347,10 +269,7 @@ class PostingsIndex:
         return self._texts.used - self._texts.dead
 
     def view(self) -> Self:
-        """Return a snapshot that later changes do not affect.
-
-        It shares the tail, of which it reads no posting beyond its own last position.
-        """
+        """Return a snapshot that later changes do not affect."""
         view = copy.copy(self)
         view._texts, view._lists_kept = self._texts.view(), {}  # noqa: SLF001 - a copy of this one
         return view
@@ -364,20 +283,17 @@ class PostingsIndex:
         each = [entry.hashes for entry in encoded], [entry.counts for entry in encoded]
         hashes, docs, codes = decode_terms(*each, lengths, start)
         hashes &= np.uint64(_COMPARED)
-        self._entries.append((hashes, docs, codes))
-        if len(rows) >= _BULK or self._texts.used - self._in_segments > _TAIL:
-            self._sort_tail()
-            return
-        for term, doc, code in zip(hashes.tolist(), docs.tolist(), codes.tolist(), strict=True):
-            tail_docs, tail_codes = self._tail.setdefault(term, ([], []))
-            tail_docs.append(doc)
-            tail_codes.append(code)
+        self._segments = (*self._segments, Segment.of(hashes, docs, codes, self._texts.mean_length))
+        while len(self._segments) > 1:
+            if len(self._segments[-2].docs) >= max(2 * len(self._segments[-1].docs), _LEAST_SEGMENT):
+                break
+            self._join_last()
 
     def remove(self, rows: Iterable[int]) -> None:
         """Drop the rows; those that are not in the index are passed over."""
         self._lists_kept.clear()
         self._texts.remove(np.fromiter(rows, dtype=np.int64))
-        if self._texts.dead > max(_TAIL, self._texts.used // _MOST_DEAD):
+        if self._texts.dead > max(_FEW, self._texts.used // _MOST_DEAD):
             self.compact()
 
     def query(self, text: QueryText, allowed: Rows | None = None) -> WordQuery:
@@ -395,7 +311,7 @@ class PostingsIndex:
         table = impact_table(mean)
 
         def lookup(term: int, weight: float) -> TermList:
-            parts = self._parts(term, mean, table)
+            parts = self._parts(term, mean)
             frequency = sum(int(np.count_nonzero(mask[part.docs])) for part in parts)
             return TermList(parts=parts, table=table, texts=count, frequency=frequency, weight=weight)
 
@@ -409,14 +325,14 @@ class PostingsIndex:
             allowed: the rows that count, in any order; None counts all, and removed ones may count.
         """
         hashes = np.array([term_hash(term) & _COMPARED for term in terms], dtype=np.uint64)
-        there = np.array([hashed in self._tail for hashed in hashes.tolist()], dtype=np.bool_)
+        there = np.zeros(len(hashes), dtype=np.bool_)
         for segment in self._segments:
             there |= segment.has(hashes)
         found = dict.fromkeys(terms, 0)
         if there.any():
-            mask, impacts = None if allowed is None else self._texts.mask(allowed), self._impacts()
+            mask, mean = None if allowed is None else self._texts.mask(allowed), self._texts.mean_length
             for term in compress(terms, there):
-                texts = (one.docs for one in self._parts(term_hash(term), *impacts))
+                texts = (one.docs for one in self._parts(term_hash(term), mean))
                 found[term] = sum(len(each) if mask is None else int(np.count_nonzero(mask[each])) for each in texts)
         return found
 
@@ -431,7 +347,7 @@ class PostingsIndex:
         known = self._lists_kept.get(term)
         if known is None or known.weight != weight:
             mean, table = self._impacts()
-            parts = self._parts(term, mean, table)
+            parts = self._parts(term, mean)
             frequency = sum(len(part.docs) for part in parts)
             known = TermList(parts=parts, table=table, texts=self._texts.used, frequency=frequency, weight=weight)
             if len(self._lists_kept) >= _LISTS_KEPT:
@@ -439,66 +355,39 @@ class PostingsIndex:
             self._lists_kept[term] = known
         return known
 
-    def _parts(self, term: int, mean: float, table: Impacts) -> list[Postings]:
-        """Return the postings of a term in each segment and in the tail."""
-        compared = term & _COMPARED
-        parts = [part for segment in self._segments if (part := segment.find(compared, mean))]
-        tail = self._in_tail(compared, table)
-        return [*parts, tail] if tail else parts
-
-    def _in_tail(self, term: int, table: Impacts) -> Postings | None:
-        docs, codes = self._tail.get(term, ((), ()))
-        count = bisect_left(docs, self._texts.used)
-        if not count:
-            return None
-        found = np.array(codes[:count], dtype=np.uint16)
-        return Postings(docs=np.array(docs[:count], dtype=np.int32), codes=found, peak=float(table[found].max()))
-
-    def _sort_tail(self) -> None:
-        """Make a segment of the tail, and join segments until each is at least twice as long as the next one."""
-        hashes, docs, codes = (np.concatenate(column) for column in zip(*self._entries, strict=True))
-        self._segments = (*self._segments, Segment.of(hashes, docs, codes, self._texts.mean_length))
-        self._tail, self._entries, self._in_segments = {}, [], self._texts.used
-        while len(self._segments) > 1 and len(self._segments[-2].docs) < 2 * len(self._segments[-1].docs):
-            self._join_last()
+    def _parts(self, term: int, mean: float) -> list[Postings]:
+        """Return the postings of a term in each segment."""
+        return [part for segment in self._segments if (part := segment.find(term & _COMPARED, mean))]
 
     def _join_last(self) -> None:
         *rest, before, last = self._segments
         self._segments = (*rest, before.followed_by(last, self._texts.mean_length))
 
-    def _join_all(self) -> None:
-        self._lists_kept.clear()
-        if self._entries:
-            self._sort_tail()
-        while len(self._segments) > 1:
-            self._join_last()
-
     def compact(self) -> None:
         """Drop the removed rows, from the statistics too."""
         if not self._texts.dead:
             return
-        self._join_all()
+        self._lists_kept.clear()
         live, self._texts = self._texts.live, self._texts.compacted()
-        self._in_segments = self._texts.used
         self._segments = tuple(segment.without(live, self._texts.mean_length) for segment in self._segments)
 
     def parts(self) -> dict[str, NDArray[Any]]:
         """Return arrays by name, which `restore` takes."""
         self.compact()
-        self._join_all()
+        while len(self._segments) > 1:
+            self._join_last()
         rows, lengths = self._texts.rows.astype("<i8"), self._texts.lengths.astype("<f4")
         return {"rows": rows, "lengths": lengths, **(self._segments[0].parts() if self._segments else {})}
 
     @classmethod
     def restore(cls, parts: Mapping[str, NDArray[Any]]) -> PostingsIndex:
-        """Return the index that `parts` was made of; postings that are not packed stay in that memory.
+        """Return the index that `parts` was made of; postings stay in that memory.
 
         Raises:
             ValueError, KeyError: they are not such parts.
         """
         index = cls()
         index._texts = Texts(np.array(parts["rows"]), np.array(parts["lengths"]))
-        index._in_segments = index._texts.used
-        if not {"terms", "packed_terms"}.isdisjoint(parts):
+        if "terms" in parts:
             index._segments = (Segment.restore(parts, index._texts),)
         return index

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,23 +56,6 @@ def posting_codes(counts: NDArray[np.integer[Any]], lengths: NDArray[np.floating
     return np.asarray((count.astype(np.int32) << _LENGTH_BITS) | length.astype(np.int32), dtype=np.uint16)
 
 
-def counts_in(codes: Codes) -> NDArray[np.uint8]:
-    """Return the part of some codes that stands for the counts, shape (n,)."""
-    return (codes >> _LENGTH_BITS).astype(np.uint8)
-
-
-def codes_with(counts: NDArray[np.uint8], docs: Docs, lengths: NDArray[np.floating[Any]]) -> Codes:
-    """Return the codes of which `counts_in` returned a part.
-
-    Args:
-        counts: that part, shape (n,).
-        docs: the text of each posting, shape (n,).
-        lengths: of all texts.
-    """
-    of_lengths = posting_codes(np.ones(len(lengths), dtype=np.int64), lengths)
-    return np.asarray((counts.astype(np.uint16) << _LENGTH_BITS) | of_lengths[docs], dtype=np.uint16)
-
-
 @lru_cache(maxsize=16)
 def impact_table(mean_length: float) -> Impacts:
     """Return the impact of each code at a mean length of texts; not to be changed.
@@ -96,33 +79,40 @@ _SLACK: Final = 1e-4
 """Relative precision of sums of float32: rows that close to the threshold stay candidates."""
 
 
-class PostingList(Protocol):
-    """Postings of one term, as they are scored."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Postings:
+    """The postings of one term in one segment."""
 
-    @property
-    def peak(self) -> float:
-        """Upper bound of the impacts."""
-        ...
+    docs: Docs
+    """Positions, ascending, counted from `first` on."""
+    codes: Codes
+    peak: float
+    """Upper bound of the impacts."""
+    first: int = 0
 
     @property
     def count(self) -> int:
         """Number of postings."""
-        ...
+        return len(self.docs)
 
     def add_to(self, scores: Scores, idf: np.float32, table: Impacts) -> None:
         """Add the term's contribution to the score of each position that it occurs at."""
-        ...
+        # `ufunc.at` reads and writes each row once; a row occurs once in a list.
+        np.add.at(scores[self.first :], self.docs, idf * table.take(self.codes))
 
     def fill(self, found: Scores, positions: Positions, idf: np.float32, table: Impacts) -> None:
         """Set the term's contribution to the score of those of the positions that it occurs at."""
-        ...
+        wanted = positions - self.first
+        places = np.minimum(np.searchsorted(self.docs, wanted.astype(np.int32)), len(self.docs) - 1)
+        there = self.docs[places] == wanted
+        found[there] = idf * table.take(self.codes[places[there]])
 
 
 @dataclass(frozen=True, kw_only=True)
 class TermList:
     """The postings of one term of the query."""
 
-    parts: Sequence[PostingList]
+    parts: Sequence[Postings]
     """Of ascending positions."""
     table: Impacts
     texts: int
