@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from devmem import Filter, Memory, MemoryItem, Scope
-from devmem.adapters.hosts import collection_of, kept_message, recalled, remember, role_of, scoped_id, writing
+from devmem import Memory
+from devmem.adapters.hosts import History, collection_of, recalled, remember, role_of
 from devmem.adapters.hosts import require as _require
 from devmem.messages import Message as Remembered
 from devmem.messages import Role
-from devmem.storage import Condition, Unique, one_of, starts_with
 
 _require("agent_framework", package="agent-framework-core", extra="agent-framework")
 
@@ -28,9 +26,6 @@ if TYPE_CHECKING:
 _HOST: Final = "agent_framework"
 _FORM: Final = "agent_framework.message"
 """Metadata key of a message of a history as it came, as JSON text."""
-_ID: Final = "agent_framework.id"
-"""Metadata key of its id, where it has one."""
-_ANY_MESSAGE: Final = {_FORM: starts_with("{")}
 
 
 class DevmemContextProvider(ContextProvider):  # type: ignore[misc] # not in the environment of the type checkers
@@ -116,7 +111,8 @@ class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
         """
         super().__init__(source_id, **options)
-        self._memory, self._store = memory.scoped(), collection_of(memory, "a history")
+        collection_of(memory, "a history")
+        self._memory = memory.scoped()
 
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **_: Any
@@ -128,8 +124,8 @@ class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the
         """
         if session_id is None:
             return []
-        items = await asyncio.to_thread(self._kept, session_id)
-        return [Message.from_dict(json.loads(str(item.metadata[_FORM]))) for item in items]
+        forms = await asyncio.to_thread(History(_HOST, _FORM, self._memory, session_id).forms)
+        return [Message.from_dict(form) for form in forms]
 
     async def save_messages(
         self, session_id: str | None, messages: Sequence[Message], *, state: dict[str, Any] | None = None, **_: Any
@@ -142,23 +138,9 @@ class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the
         """
         if session_id is None:
             raise ValueError("a message without a session cannot be kept: run the agent with a session")
-        if messages:
-            with writing(_HOST, self._memory):
-                await asyncio.to_thread(self._add, session_id, messages)
-
-    def _kept(self, session_id: str, metadata: Mapping[str, Condition] = _ANY_MESSAGE) -> list[MemoryItem]:
-        where = self._memory.scoped(session=session_id).guard.matching(Filter(metadata=metadata))
-        count = self._store.count(where)
-        return list(reversed(self._store.recent(count, where))) if count else []
-
-    def _add(self, session_id: str, messages: Sequence[Message]) -> None:
-        ids = [message.message_id for message in messages if message.message_id]
-        known = {item.metadata[_ID] for item in self._kept(session_id, {_ID: one_of(*ids)})} if ids else set()
-        scope, now = self._memory.scoped(session=session_id).guard.new_scope(), self._store.setup.clock()
-        new = [_item_of(message, scope, now) for message in messages if message.message_id not in known]
-        # The first of each id, as if they had come one after another.
-        first = {item.id: item for item in reversed(new)}
-        self._store.store_items([item for item in new if first[item.id] is item], unique=Unique.ID)
+        said = [(_remembered(message), message.to_dict()) for message in messages]
+        ids = [message.message_id for message in messages]
+        await asyncio.to_thread(History(_HOST, _FORM, self._memory, session_id).add, said, ids)
 
 
 def _remembered(message: Message) -> Remembered:
@@ -182,12 +164,3 @@ def _plain(value: object) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _item_of(message: Message, scope: Scope, now: float) -> MemoryItem:
-    own: dict[str, Any] = {_FORM: json.dumps(message.to_dict(), ensure_ascii=False)}
-    if not message.message_id:
-        return kept_message(_remembered(message), scope, now, own)
-    item = kept_message(_remembered(message), scope, now, {**own, _ID: message.message_id})
-    # Named by it, the message is stored once even where two runs save it at the same time.
-    return replace(item, id=scoped_id([_HOST, message.message_id], scope))

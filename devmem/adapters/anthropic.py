@@ -7,6 +7,7 @@ client.beta.messages.tool_runner(model=MODEL, max_tokens=1024, messages=messages
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from pydantic import ValidationError
@@ -59,7 +60,9 @@ def _carry_out(commands: FileCommands, command: Command) -> str:
         # The SDK makes commands of whatever Claude wrote, without checking it.
         checked = type(command).model_validate(command.model_dump(warnings=False))
         with writing(_HOST, commands.files.memory):
-            return _run(commands, checked)
+            # The commands have the names and arguments of Claude's.
+            carry_out: Callable[..., str] = getattr(commands, checked.command)
+            return carry_out(**checked.model_dump(exclude={"command"}))
     except ValidationError as error:
         problems = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors())
         raise ToolError(f"Invalid arguments of `{command.command}`: {'; '.join(problems)}") from error
@@ -73,20 +76,6 @@ def _carry_out(commands: FileCommands, command: Command) -> str:
 def _clear(commands: FileCommands) -> str:
     with writing(_HOST, commands.files.memory):
         return commands.clear()
-
-
-def _run(commands: FileCommands, command: Command) -> str:
-    if command.command == "view":
-        return commands.view(command.path, command.view_range)
-    if command.command == "create":
-        return commands.create(command.path, command.file_text)
-    if command.command == "str_replace":
-        return commands.str_replace(command.path, command.old_str, command.new_str)
-    if command.command == "insert":
-        return commands.insert(command.path, command.insert_line, command.insert_text)
-    if command.command == "delete":
-        return commands.delete(command.path)
-    return commands.rename(command.old_path, command.new_path)
 
 
 class _MemoryTool:

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from datetime import date, datetime
 from importlib.util import find_spec
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Any, Final, ParamSpec, TypeVar, Unpack
 from uuid import uuid4
 
@@ -28,10 +28,11 @@ import numpy as np
 from pydantic import JsonValue
 
 from devmem import Filter, Hit, Memory, MemoryContentSnapshot, MemoryItem, Scope, acting_as, asking_at
-from devmem.errors import DevmemError, MissingExtraError
+from devmem.errors import DevmemError, EmbeddingError, MissingExtraError
 from devmem.memory import ScopeParts, record_recall
 from devmem.messages import Message, Role, message_to_item
-from devmem.storage import one_of, present
+from devmem.models import checked_vector
+from devmem.storage import SearchQuery, Unique, Weights, one_of, present, starts_with
 from devmem.stores import TRUST, CollectionMemory, Embedder, Provenance, SourceKind, Vector
 from devmem.text import shorten
 
@@ -116,6 +117,12 @@ AGENT_TRUST: Final = TRUST[SourceKind.NODE]
 def role_of(role: object) -> Role:
     """Return the role of a host's name of one; unknown ones, such as `function`, are tools'."""
     return _ROLES.get(str(getattr(role, "value", role)), Role.TOOL)
+
+
+def last_said(said: Sequence[tuple[object, str]]) -> int | None:
+    """Return the place of the user's last message that has a text, of roles and texts; None where there is none."""
+    asked = (at for at, (role, text) in enumerate(said) if role_of(role) is Role.USER and text.strip())
+    return max(asked, default=None)
 
 
 def shown(host: str, memory: Memory, query: str, search: Callable[[], S], **scope: Unpack[ScopeParts]) -> S:
@@ -219,6 +226,85 @@ def kept_message(message: Message, scope: Scope, now: float, own: Mapping[str, J
         stored_at=now,
     )
     return replace(item, metadata={**item.metadata, **own})
+
+
+class History:
+    """One conversation as a host has it: of each message an item that searches find, and the host's form beside it."""
+
+    def __init__(self, host: str, key: str, memory: Memory, session: str) -> None:
+        """Take the part of a memory that belongs to a session; the forms are JSON text under a metadata key.
+
+        Raises:
+            TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
+            ValueError: the session is blank.
+        """
+        self._store = collection_of(memory, "a history")
+        self._host, self._key, self._memory = host, key, memory.scoped().scoped(session=session)
+        self._where = self._memory.guard.matching(Filter(metadata={key: starts_with("{")}))
+
+    def forms(self, limit: int | None = None) -> list[Any]:
+        """Return the forms of the messages, oldest first: all, or the last `limit`."""
+        items: Iterable[MemoryItem] = ()
+        if limit is None:
+            items = self._store.scan(self._where)
+        elif limit:
+            items = reversed(self._store.recent(limit, self._where))
+        return [self._form(item) for item in items]
+
+    def add(self, messages: Iterable[tuple[Message, object]], ids: Sequence[str | None] = ()) -> None:
+        """Append messages with their forms, all of them or, after an error, none; one with an id of the host's once.
+
+        Raises:
+            TypeError: a form is not JSON.
+        """
+        scope, now = self._memory.guard.new_scope(), self._store.setup.clock()
+        items: dict[str, MemoryItem] = {}
+        for (message, form), named in zip_longest(messages, ids):
+            item = kept_message(message, scope, now, {self._key: json.dumps(form, ensure_ascii=False)})
+            # Named by it, the message is stored once even where two runs save it at the same time.
+            item = replace(item, id=scoped_id([self._host, named], scope)) if named else item
+            items.setdefault(item.id, item)
+        known = {item.id for item in self._store.get(list(items)) if self._where.admits(item, now)} if any(ids) else ()
+        new = [item for item in items.values() if item.id not in known]
+        if new:
+            with writing(self._host, self._memory):
+                self._store.store_items(new, unique=Unique.ID)
+
+    def pop(self) -> Any:  # noqa: ANN401 - any JSON value
+        """Take the last message out and return its form; None where there is none."""
+        with writing(self._host, self._memory):
+            popped = self._store.pop(1, self._where)
+        return self._form(popped[0]) if popped else None
+
+    def clear(self) -> None:
+        """Delete the messages permanently, with their earlier versions."""
+        with writing(self._host, self._memory):
+            self._store.erase(where=self._where)
+
+    def _form(self, item: MemoryItem) -> Any:  # noqa: ANN401 - any JSON value
+        return json.loads(str(item.metadata[self._key]))
+
+
+def nearest(memory: Memory, vector: Sequence[float], *, limit: int, where: Filter, name: str) -> list[Hit]:
+    """Return the items nearest to a vector, nearest first, with the cosine as their score.
+
+    Raises:
+        EmbeddingError: the memory has no vectors, or those of another length; the error calls the vector `name`.
+    """
+    store = collection_of(memory, "a search by vectors")
+    if store.embedder is None:
+        raise EmbeddingError(
+            "this memory is searched by words: open it with embedding={'provider': 'given', 'model': NAME}"
+        )
+    given = checked_vector(name, vector, store.info().dimension)
+    asked = SearchQuery(
+        vector=(given / np.linalg.norm(given)).astype(np.float32),
+        limit=limit,
+        where=memory.guard.matching(where),
+        weights=Weights(similarity=1.0, lexical=0.0),
+    )
+    hits = store.collection.search(asked).hits
+    return [replace(hit, score=hit.similarity) for hit in hits if hit.similarity is not None]
 
 
 def widened(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Self, TypeAlias
 from uuid import uuid4
@@ -11,25 +10,24 @@ import numpy as np
 from pydantic import ConfigDict, PrivateAttr
 
 import devmem
-from devmem import Filter, Memory, MemoryItem, Scope, load_filter
+from devmem import Filter, Hit, Memory, MemoryItem, load_filter
 from devmem.adapters.hosts import (
     KEY,
+    History,
     collection_of,
     given_metadata,
-    kept_message,
     kept_metadata,
     metadata_key,
     named,
+    nearest,
     require,
     role_of,
     shown,
     source_of,
-    writing,
 )
 from devmem.errors import EmbeddingError
 from devmem.messages import Message
-from devmem.models import checked_vector
-from devmem.storage import SearchQuery, Unique, Weights, present, starts_with
+from devmem.storage import present
 
 require("langchain_core", package="langchain-core", extra="langchain")
 
@@ -94,7 +92,7 @@ class DevmemVectorStore(VectorStore):
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
         """
         self._memory, self._embedding = memory.scoped(), embedding
-        self._store = collection_of(memory, "a vector store")
+        collection_of(memory, "a vector store")
 
     @property
     def embeddings(self) -> Embeddings | None:
@@ -169,12 +167,13 @@ class DevmemVectorStore(VectorStore):
 
         A memory with a model of its own ranks by all that devmem knows, and the score is the search's.
         """
-        if self._embedding is not None:
-            return self._nearest(self._embedding.embed_query(query), k, filter)
         where = filter_of(filter) & _DOCUMENTS
-        hits = shown(
-            _HOST, self._memory, query, lambda: self._memory.search(query, limit=k, where=where, collapse=False)
-        )
+        if self._embedding is not None:
+            hits = self._nearest(self._embedding.embed_query(query), k, filter)
+        else:
+            hits = shown(
+                _HOST, self._memory, query, lambda: self._memory.search(query, limit=k, where=where, collapse=False)
+            )
         return [(document_of(hit.item), hit.score) for hit in hits]
 
     def similarity_search_by_vector(
@@ -185,25 +184,13 @@ class DevmemVectorStore(VectorStore):
         filter: Wanted = None,  # noqa: A002 - LangChain's name
     ) -> list[Document]:
         """Return the documents nearest to a vector, nearest first."""
-        return [document for document, _ in self._nearest(embedding, k, filter)]
+        return [document_of(hit.item) for hit in self._nearest(embedding, k, filter)]
 
-    def _nearest(self, vector: Sequence[float], k: int, wanted: Wanted) -> list[tuple[Document, float]]:
-        return [(document_of(record), score) for record, score in self._hits(vector, k, wanted)]
-
-    def _hits(self, vector: Sequence[float], k: int, wanted: Wanted) -> list[tuple[MemoryItem, float]]:
-        if self._store.embedder is None:
-            raise EmbeddingError(
-                "this memory is searched by words: open it with embedding={'provider': 'given', 'model': NAME}"
-            )
-        given = checked_vector("embedding", vector, self._store.info().dimension)
-        asked = SearchQuery(
-            vector=(given / np.linalg.norm(given)).astype(np.float32),
-            limit=k,
-            where=self._memory.guard.matching(filter_of(wanted) & _DOCUMENTS),
-            weights=Weights(similarity=1.0, lexical=0.0),
+    def _nearest(self, vector: Sequence[float], k: int, wanted: Wanted) -> list[Hit]:
+        where = filter_of(wanted) & _DOCUMENTS
+        return shown(
+            _HOST, self._memory, "", lambda: nearest(self._memory, vector, limit=k, where=where, name="embedding")
         )
-        hits = shown(_HOST, self._memory, "", lambda: self._store.collection.search(asked).hits)
-        return [(hit.item, hit.similarity) for hit in hits if hit.similarity is not None]
 
     def max_marginal_relevance_search(
         self,
@@ -230,7 +217,7 @@ class DevmemVectorStore(VectorStore):
         filter: Wanted = None,  # noqa: A002 - LangChain's name
     ) -> list[Document]:
         """Return documents near a vector that differ from each other: the best `k` of `fetch_k`."""
-        records = self._memory.get(record.id for record, _ in self._hits(embedding, max(k, fetch_k), filter))
+        records = self._memory.get(hit.id for hit in self._nearest(embedding, max(k, fetch_k), filter))
         vectors = [record.vector for record in records]
         chosen = maximal_marginal_relevance(
             np.asarray(embedding, dtype=np.float32), [one for one in vectors if one is not None], lambda_mult, k
@@ -324,33 +311,23 @@ class DevmemChatMessageHistory(BaseChatMessageHistory):
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
             ValueError: the id is blank.
         """
-        self._store = collection_of(memory, "a history")
         self.session_id = session_id
-        self._memory = memory.scoped().scoped(session=session_id)
+        self._history = History(_HOST, MESSAGE, memory, session_id)
 
     @property
     def messages(self) -> list[BaseMessage]:
         """The messages, oldest first."""
-        return messages_from_dict([json.loads(str(item.metadata[MESSAGE])) for item in self._store.scan(self._where())])
+        return messages_from_dict(self._history.forms())
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Append messages, all of them or, after an error, none."""
-        scope, now = self._memory.guard.new_scope(), self._store.setup.clock()
-        items = [_item_of(message, scope, now) for message in convert_to_messages(messages)]
-        if items:
-            with writing(_HOST, self._memory):
-                self._store.store_items(items, unique=Unique.ID)
+        self._history.add((_said(message), message_to_dict(message)) for message in convert_to_messages(messages))
 
     def clear(self) -> None:
         """Delete the messages permanently."""
-        with writing(_HOST, self._memory):
-            self._store.erase(where=self._where())
-
-    def _where(self) -> Filter:
-        return self._memory.guard.matching(Filter(metadata={MESSAGE: starts_with("{")}))
+        self._history.clear()
 
 
-def _item_of(message: BaseMessage, scope: Scope, now: float) -> MemoryItem:
-    form = json.dumps(message_to_dict(message), ensure_ascii=False)
-    said = Message(str(message.text), role=role_of(_ROLES.get(message.type, message.type)), source=message.name or "")
-    return kept_message(said, scope, now, {MESSAGE: form})
+def _said(message: BaseMessage) -> Message:
+    role = role_of(_ROLES.get(message.type, message.type))
+    return Message(str(message.text), role=role, source=message.name or "")

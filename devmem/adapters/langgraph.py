@@ -7,6 +7,7 @@ ends inside of a label and the index of sources finds what is below a namespace.
 from __future__ import annotations
 
 import asyncio
+import operator
 import os
 import re
 import time
@@ -192,7 +193,7 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         return None if item is None else Item(**_form(item))
 
     def _item(self, namespace: Namespace, key: str) -> MemoryItem | None:
-        own = _item_id(namespace, key, self._memory.guard.new_scope())
+        own = scoped_id([namespace, key], self._memory.guard.new_scope())
         reach, now = self._memory.guard.matching(), self._store.setup.clock()
         ids = [own, key] if namespace == _OTHERS else [own]
         items = [item for item in self._store.get(ids) if reach.admits(item, now)]
@@ -210,7 +211,7 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
             return [(item, None) for item in self._store.recent(op.limit, where, offset=op.offset)]
         end, began = op.offset + op.limit, time.perf_counter()
         hits = self._hits(op.query, end, where, wanted) if op.query else []
-        scored: list[tuple[MemoryItem, float | None]] = [(hit.item, self._score(hit)) for hit in hits]
+        scored: list[tuple[MemoryItem, float | None]] = [(hit.item, hit.score) for hit in hits]
         if len(scored) < end:
             seen = {item.id for item, _ in scored}
             rest = (item for item in self._newest(where) if item.id not in seen and wanted.admits(item))
@@ -233,13 +234,11 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
                 report = self._store.collection.search(replace(given, limit=self._store.search_depth(count)))
                 return self._store.rerank(replace(asked, limit=count), report).hits
             hits = self._store.collection.search(replace(given, limit=count))
-            return sorted((hit for hit in hits if hit.similarity is not None), key=lambda hit: -(hit.similarity or 0.0))
+            by_cosine = (replace(hit, score=hit.similarity) for hit in hits if hit.similarity is not None)
+            return sorted(by_cosine, key=lambda hit: -hit.score)
 
         pool = min(given.candidates, given.ranking.depth)
         return widened(ranked, lambda hit: wanted.admits(hit.item), limit, pool=pool, filtered=wanted.rest is not None)
-
-    def _score(self, hit: Hit) -> float:
-        return float(hit.similarity or 0.0) if self._by_cosine else float(hit.score)
 
     def _newest(self, where: Filter) -> Iterator[MemoryItem]:
         offset = 0
@@ -265,12 +264,10 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         known = max(
             (tuple(takewhile(lambda label: label != _ANY_LABEL, each)) for each in prefixes), key=len, default=()
         )
-        texts = self._store.values("source_name", self._memory.guard.matching(), prefix=_source(known))
+        reach = self._memory.guard.matching
+        texts = self._store.values("source_name", reach(), prefix=_source(known))
         found = {tuple(str(text).split(".")[1:-1]) for text in texts}
-        if any(
-            self._store.values("source_name", self._memory.guard.matching(others), limit=1)
-            for others in (_BEFORE_OWN, _AFTER_OWN)
-        ):
+        if any(self._store.values("source_name", reach(others), limit=1) for others in (_BEFORE_OWN, _AFTER_OWN)):
             found.add(_OTHERS)
         matching = (each for each in found if all(_matches_path(each, condition) for condition in conditions))
         cut = sorted({each[: op.max_depth] for each in matching})
@@ -278,14 +275,13 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
 
     def _write(self, puts: Sequence[PutOp]) -> None:
         scope, now = self._memory.guard.new_scope(), self._store.setup.clock()
-        named = {_item_id(op.namespace, op.key, scope): op for op in puts}
-        known = {item.id: item for item in self._store.get(list(named))}
-        items = []
-        for name, op in named.items():
-            if op.value is not None:
-                old = known.get(name)
-                created_at = old.created_at if old else now
-                items.append(_item_of(op, name, self._fields(op), scope, now=now, created_at=created_at))
+        named = {scoped_id([op.namespace, op.key], scope): op for op in puts}
+        created = {item.id: item.created_at for item in self._store.get(list(named))}
+        items = [
+            _item_of(op, name, self._fields(op), scope, now=now, created_at=created.get(name, now))
+            for name, op in named.items()
+            if op.value is not None
+        ]
         if items:
             self._store.store_items(items, unique=Unique.ID, embeddings=self._store.stored_embeddings(items))
         deleted = {name: op for name, op in named.items() if op.value is None}
@@ -311,10 +307,6 @@ def _check_namespace(namespace: Sequence[object]) -> None:
 def _source(namespace: Namespace) -> str:
     """Return the name of the source of the values of a namespace, which begins those of the ones below it."""
     return "".join(f"{label}." for label in (_HOST, *namespace))
-
-
-def _item_id(namespace: Namespace, key: str, scope: Scope) -> str:
-    return scoped_id([namespace, key], scope)
 
 
 def _is_own(item: MemoryItem) -> bool:
@@ -442,14 +434,15 @@ def _texts_in(node: object, path: str) -> Iterator[tuple[str, str]]:
 # Filters on values.
 
 _PLAIN_KEY: Final = re.compile(r"[\w\-.]+")
-_OPERATORS: Final[Mapping[str, Callable[[Any], Condition]]] = {
-    "$eq": one_of,
-    "$ne": differs_from,
-    "$gt": above,
-    "$gte": at_least,
-    "$lt": below,
-    "$lte": at_most,
+_OPERATORS: Final[Mapping[str, tuple[Callable[[Any], Condition], Callable[[Any, Any], bool]]]] = {
+    "$eq": (one_of, operator.eq),
+    "$ne": (differs_from, operator.ne),
+    "$gt": (above, operator.gt),
+    "$gte": (at_least, operator.ge),
+    "$lt": (below, operator.lt),
+    "$lte": (at_most, operator.le),
 }
+"""LangGraph's operators, as databases compare and as Python does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -494,12 +487,9 @@ def _condition(wanted: Any) -> str | int | float | bool | Condition | None:  # n
         return wanted  # type: ignore[no-any-return]
     if not isinstance(wanted, Mapping) or len(wanted) != 1:
         return None
-    ((operator, value),) = wanted.items()
-    if operator not in _OPERATORS or not _is_comparable(value):
-        return None
-    if isinstance(value, bool) and operator not in ("$eq", "$ne"):
-        return None
-    return _OPERATORS[operator](value)
+    ((name, value),) = wanted.items()
+    is_ordered = name in ("$eq", "$ne") or not isinstance(value, bool)
+    return _OPERATORS[name][0](value) if name in _OPERATORS and _is_comparable(value) and is_ordered else None
 
 
 def _is_comparable(value: object) -> bool:
@@ -520,28 +510,21 @@ def _at(value: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401 - any JSON v
 def _matches(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - any JSON value
     if isinstance(wanted, Mapping):
         if any(key.startswith("$") for key in wanted):
-            return all(_compares(found, operator, value) for operator, value in wanted.items())
+            return all(_compares(found, name, value) for name, value in wanted.items())
         return isinstance(found, Mapping) and all(_matches(found.get(key), each) for key, each in wanted.items())
     if isinstance(wanted, list | tuple):
         return isinstance(found, list | tuple) and len(found) == len(wanted) and all(map(_matches, found, wanted))
     return bool(found == wanted)
 
 
-def _compares(found: Any, operator: str, wanted: Any) -> bool:  # noqa: ANN401 - any JSON value
-    if operator not in _OPERATORS:
-        raise ValueError(f"Unsupported operator: {operator!r}; there are {', '.join(_OPERATORS)}")
-    if operator in ("$eq", "$ne"):
-        return (found == wanted) is (operator == "$eq")
-    both_text = isinstance(found, str) and isinstance(wanted, str)
-    if not both_text and not (_is_number(found) and _is_number(wanted)):
-        return False
-    if operator in ("$gt", "$gte"):
-        return bool(found > wanted or (operator == "$gte" and found == wanted))
-    return bool(found < wanted or (operator == "$lte" and found == wanted))
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _compares(found: Any, name: str, wanted: Any) -> bool:  # noqa: ANN401 - any JSON value
+    if name not in _OPERATORS:
+        raise ValueError(f"Unsupported operator: {name!r}; there are {', '.join(_OPERATORS)}")
+    are_texts = isinstance(found, str) and isinstance(wanted, str)
+    are_numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in (found, wanted))
+    if name in ("$eq", "$ne") or are_texts or are_numbers:
+        return bool(_OPERATORS[name][1](found, wanted))
+    return False
 
 
 # Embedding.

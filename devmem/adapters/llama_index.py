@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from devmem import Memory
-from devmem.adapters.hosts import recalled, role_of, within_tags, writing
+from devmem.adapters.hosts import last_said, recalled, role_of, within_tags, writing
 from devmem.adapters.hosts import require as _require
 from devmem.messages import Message
 from devmem.text import estimate_tokens
@@ -56,16 +56,16 @@ class DevmemMemoryBlock(BaseMemoryBlock[str]):  # type: ignore[misc] # not in th
         self._memory = memory.scoped()
 
     async def _aget(self, messages: list[ChatMessage] | None = None, **_: Any) -> str:
-        query = _last_said(messages or [])
-        if query is None:
+        said = [(message.role, _text(message)) for message in messages or []]
+        at = last_said(said)
+        if at is None:
             return ""
-        shown = [_text(message) for message in messages or []]
         block = await asyncio.to_thread(
             recalled,
             "llama_index",
             self._memory,
-            query,
-            shown=shown,
+            said[at][1],
+            shown=[text for _, text in said],
             limit=self.limit,
             token_budget=self.token_budget,
             relevance=self.relevance,
@@ -100,9 +100,3 @@ def _message_of(message: ChatMessage) -> Message:
 
 def _text(message: ChatMessage) -> str:
     return message.content or ""
-
-
-def _last_said(messages: Sequence[ChatMessage]) -> str | None:
-    """Return the user's last message that has a text."""
-    texts = (_text(each) for each in reversed(messages) if str(getattr(each.role, "value", each.role)) == "user")
-    return next((text for text in texts if text.strip()), None)

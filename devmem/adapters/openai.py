@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from devmem import Memory
-from devmem.adapters.hosts import recalled
+from devmem.adapters.hosts import last_said, recalled
 from devmem.adapters.hosts import remember as remember_messages
 from devmem.adapters.hosts import require as _require
 from devmem.messages import Message, Role
@@ -47,8 +47,6 @@ _REQUESTING: Final[ContextVar[bool]] = ContextVar("devmem_openai_requesting", de
 class _Way:
     """Where a kind of requests has its messages, and its answers their text."""
 
-    resources: Sequence[str]
-    """Resources of a client whose methods make such requests."""
     messages: str
     """Argument of the messages."""
     text_of: Callable[[Any], str]
@@ -92,13 +90,14 @@ def _with_memory(client: C, memories: _Memories) -> C:
     """Return a client whose requests have a memory, as have those of the copies that are made of it."""
     is_async = isinstance(client, openai.AsyncOpenAI)
     make = _remembering_async if is_async else _remembering
-    for way in (_CHAT, _RESPONSES):
-        for path in way.resources:
-            resource = _resource(client, path)
-            # `stream` sends its request by `create`; older versions of the client have fewer methods.
-            for name in ("create", "parse"):
-                if (method := getattr(resource, name, None)) is not None:
-                    setattr(resource, name, make(method, memories, way))
+    for path, way in _RESOURCES.items():
+        # `stream` sends its request by `create`; older versions of the client have fewer resources and methods.
+        resource: object = client
+        for name in path.split("."):
+            resource = getattr(resource, name, None)
+        for name in ("create", "parse"):
+            if (method := getattr(resource, name, None)) is not None:
+                setattr(resource, name, make(method, memories, way))
     copy: Any = client.copy
 
     @functools.wraps(copy)
@@ -108,14 +107,6 @@ def _with_memory(client: C, memories: _Memories) -> C:
 
     client.copy = client.with_options = copied  # type: ignore[method-assign]
     return client
-
-
-def _resource(client: object, path: str) -> object:
-    """Return a resource of a client; None where its version has none of this name."""
-    found: object = client
-    for name in path.split("."):
-        found = getattr(found, name, None)
-    return found
 
 
 class _Memories:
@@ -128,44 +119,35 @@ class _Memories:
 
     def recalled(self, request: Request, way: _Way) -> Request:
         """Return the request with what is recalled for the user's last message."""
-        messages = _listed(request.get(way.messages))
-        at = _last_said(messages)
-        if at is None:
+        given = request.get(way.messages)
+        said = _said(given)
+        at = last_said(said)
+        block = "" if at is None else self._recall(said[at][1], shown=[text for _, text in said])
+        if given is None or not block:
             return request
-        shown = [_text(one) for one in messages]
-        block = self._recall(shown[at], shown=shown)
-        if not block:
-            return request
-        given = request[way.messages]
-        sent: list[Any] = messages if isinstance(given, str) else list(given)
+        sent: list[Any] = [{"role": "user", "content": given}] if isinstance(given, str) else list(given)
         return {**request, way.messages: [*sent[:at], {"role": "user", "content": block}, *sent[at:]]}
 
     def remember(self, request: Request, way: _Way, answer: str) -> None:
         """Remember what the user asked in a request, and the answer, where that has a text; all of it is new."""
-        messages = _listed(request.get(way.messages))
-        at = _last_said(messages)
+        said = _said(request.get(way.messages))
+        at = last_said(said)
         if not self._remember or at is None or not answer:
             return
-        first = max((place + 1 for place in range(at) if _is_answer(messages[place])), default=0)
-        asked = [_text(one) for one in messages[first : at + 1] if _is_asked(one)]
-        if self._goes_on(messages, at, answer):
-            asked = []
-        new = [*(Message(text, role=Role.USER) for text in asked), Message(answer, role=Role.ASSISTANT)]
-        remember_messages("openai", self._memory, new)
-
-    def _goes_on(self, messages: Sequence[Mapping[str, Any]], at: int, answer: str) -> bool:
-        """Whether a request has an answer behind the question at a place that was remembered with it here.
-
-        So has the next request of an agent whose model said something when it called a tool.
-        """
-        asked = [(one.get("role"), _text(one)) for one in messages[: at + 1]]
-        digests = [_digest(asked, _text(one)) for one in messages[at + 1 :] if _is_answer(one)]
+        answers = [place for place, (role, text) in enumerate(said) if role == "assistant" and text.strip()]
+        first = max((place + 1 for place in answers if place < at), default=0)
+        asked = [text for role, text in said[first : at + 1] if role == "user" and text.strip()]
+        # An answer behind the question that was remembered with it here: the next request of an agent whose model said
+        # something when it called a tool.
+        known = [_digest(said[: at + 1], said[place][1]) for place in answers if place > at]
         with self._lock:
-            known = any(digest in self._exchanges for digest in digests)
-            self._exchanges[_digest(asked, answer)] = None
+            if any(digest in self._exchanges for digest in known):
+                asked = []
+            self._exchanges[_digest(said[: at + 1], answer)] = None
             if len(self._exchanges) > _EXCHANGES:
                 del self._exchanges[next(iter(self._exchanges))]
-        return known
+        new = [*(Message(text, role=Role.USER) for text in asked), Message(answer, role=Role.ASSISTANT)]
+        remember_messages("openai", self._memory, new)
 
 
 @contextmanager
@@ -220,10 +202,8 @@ class _Exchange:
             self._listen(answer)
         elif isinstance(answer, LegacyAPIResponse):
             self._read(answer)
-        elif isinstance(answer, APIResponse):
+        elif isinstance(answer, APIResponse | AsyncAPIResponse):
             self._await_parsing(answer)
-        elif isinstance(answer, AsyncAPIResponse):
-            self._await_async_parsing(answer)
         else:
             self.texts.append(self.way.text_of(answer))
             self.finish()
@@ -239,21 +219,17 @@ class _Exchange:
         else:
             self.answered(answer)
 
-    def _await_parsing(self, raw: APIResponse[Any]) -> None:
-        parse = raw.parse
+    def _await_parsing(self, raw: APIResponse[Any] | AsyncAPIResponse[Any]) -> None:
+        """Have a response that the caller may read as it comes remembered when the caller has it parsed."""
+        parse: Any = raw.parse
 
-        def parsed(**options: Any) -> Any:  # noqa: ANN401 - what the caller has it parsed to
-            return self.answered(parse(**options))
-
-        raw.parse = parsed  # type: ignore[method-assign]
-
-    def _await_async_parsing(self, raw: AsyncAPIResponse[Any]) -> None:
-        parse = raw.parse
-
-        async def parsed(**options: Any) -> Any:  # noqa: ANN401 - what the caller has it parsed to
+        async def aparsed(**options: Any) -> Any:  # noqa: ANN401 - what the caller has it parsed to
             return await asyncio.to_thread(self.answered, await parse(**options))
 
-        raw.parse = parsed  # type: ignore[method-assign]
+        def parsed(**options: Any) -> Any:  # noqa: ANN401 - as above
+            return self.answered(parse(**options))
+
+        raw.parse = parsed if isinstance(raw, APIResponse) else aparsed  # type: ignore[method-assign]
 
     def _listen(self, stream: openai.Stream[Any] | openai.AsyncStream[Any]) -> None:
         """Hear the pieces of a stream, which stays the same object and may be handed out several times."""
@@ -295,42 +271,25 @@ class _Exchange:
             self.memories.remember(self.request, self.way, "".join(self.texts))
 
 
-def _digest(asked: Sequence[object], answer: str) -> bytes:
+def _digest(asked: Sequence[tuple[str, str]], answer: str) -> bytes:
     return hashlib.sha256(json.dumps([asked, answer]).encode()).digest()
 
 
-def _listed(given: object) -> list[Mapping[str, Any]]:
-    """Return the messages of a request in one form: a text is the user's, an answer may be the client's own object."""
+def _said(given: object) -> list[tuple[str, str]]:
+    """Return role and text of a request's messages: a text is the user's, an answer may be the client's own object."""
     if isinstance(given, str):
-        return [{"role": "user", "content": given}]
-    messages = given if isinstance(given, Sequence) else ()
-    return [
-        one if isinstance(one, Mapping) else one.to_dict() if isinstance(one, openai.BaseModel) else {}
-        for one in messages
-    ]
-
-
-def _last_said(messages: Sequence[Mapping[str, Any]]) -> int | None:
-    """Return the place of the user's last message with a text; None without one."""
-    return max((at for at, message in enumerate(messages) if _is_asked(message)), default=None)
-
-
-def _is_asked(message: Mapping[str, Any]) -> bool:
-    return message.get("role") == "user" and bool(_text(message).strip())
-
-
-def _is_answer(message: Mapping[str, Any]) -> bool:
-    return message.get("role") == "assistant" and bool(_text(message).strip())
-
-
-def _text(message: Mapping[str, Any]) -> str:
-    """Return the text of a message, of whose parts only texts count."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, Sequence) else ()
-    texts = (part.get("text") for part in parts if isinstance(part, Mapping))
-    return "\n".join(text for text in texts if isinstance(text, str))
+        return [("user", given)]
+    said = []
+    for one in given if isinstance(given, Sequence) else ():
+        raw: object = one.to_dict() if isinstance(one, openai.BaseModel) else one
+        message: Mapping[str, Any] = raw if isinstance(raw, Mapping) else {}
+        content = message.get("content")
+        parts = content if isinstance(content, Sequence) and not isinstance(content, str) else ()
+        # Of the parts of a message only texts count.
+        texts = (part.get("text") for part in parts if isinstance(part, Mapping))
+        text = content if isinstance(content, str) else "\n".join(part for part in texts if isinstance(part, str))
+        said.append((str(message.get("role")), text))
+    return said
 
 
 def _chat_text(answer: Any) -> str:  # noqa: ANN401 - a completion, a chunk of one, or whatever a service sent
@@ -366,10 +325,7 @@ def _ends_response(event: object) -> bool:
     return getattr(event, "type", None) in ("response.completed", "response.incomplete")
 
 
-_CHAT: Final = _Way(
-    resources=("chat.completions", "beta.chat.completions"),
-    messages="messages",
-    text_of=_chat_text,
-    is_last=_ends_chat,
-)
-_RESPONSES: Final = _Way(resources=("responses",), messages="input", text_of=_response_text, is_last=_ends_response)
+_CHAT: Final = _Way(messages="messages", text_of=_chat_text, is_last=_ends_chat)
+_RESPONSES: Final = _Way(messages="input", text_of=_response_text, is_last=_ends_response)
+_RESOURCES: Final = {"chat.completions": _CHAT, "beta.chat.completions": _CHAT, "responses": _RESPONSES}
+"""Resources of a client whose methods make such requests."""

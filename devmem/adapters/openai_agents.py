@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-from devmem import Filter, Memory, MemoryItem, Scope
-from devmem.adapters.hosts import collection_of, kept_message, recalled, role_of, writing
+from devmem import Filter, Memory
+from devmem.adapters.hosts import History, last_said, recalled, role_of
 from devmem.adapters.hosts import require as _require
 from devmem.messages import Message
-from devmem.storage import Unique, starts_with
+from devmem.storage import starts_with
 from devmem.stores import SourceKind
 
 _require("agents.memory", package="openai-agents", extra="openai-agents")
@@ -30,29 +29,7 @@ ITEM: Final = "openai_agents.item"
 """Metadata key of the input item as it came, as JSON text."""
 
 
-def item_of(given: InputItem, scope: Scope, now: float) -> MemoryItem:
-    """Return the item that keeps an input item; its text is searched, and it is a message to whoever reads it.
-
-    Args:
-        given: a message, a tool call, the output of one, or whatever else the SDK keeps.
-        scope: whom the session belongs to.
-        now: seconds since the epoch.
-
-    Raises:
-        TypeError: it has no JSON form.
-    """
-    form = json.dumps(given, ensure_ascii=False)
-    raw = cast("Mapping[str, Any]", given)
-    message = Message(text_of(given), role=role_of(raw.get("role")), source=_speaker(raw))
-    return kept_message(message, scope, now, {ITEM: form})
-
-
-def given_of(item: MemoryItem) -> InputItem:
-    """Return the input item that an item keeps."""
-    return cast("InputItem", json.loads(str(item.metadata[ITEM])))
-
-
-def text_of(given: InputItem) -> str:
+def text_of(given: InputItem | Mapping[str, Any]) -> str:
     """Return the text of an input item; empty where it has none, as an image or encrypted reasoning."""
     raw = cast("Mapping[str, Any]", given)
     if raw.get("type") == "function_call":
@@ -95,27 +72,16 @@ class Recall:
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Return the model's input with what is recalled."""
         given = data.model_data
-        at = _last_said(given.input)
+        # By their texts: the SDK takes ids and other fields off before the model sees an item.
+        said = [(item.get("role"), text_of(item)) for item in given.input]
+        at = last_said(said)
         if at is None:
             return given
-        block = await asyncio.to_thread(self._block, given.input, at)
+        block = await asyncio.to_thread(self._recalled, said[at][1], shown=[text for _, text in said])
         if not block:
             return given
-        said: InputItem = {"role": "user", "content": block}
-        return ModelInputData(input=[*given.input[:at], said, *given.input[at:]], instructions=given.instructions)
-
-    def _block(self, items: Sequence[InputItem], at: int) -> str:
-        # By their texts: the SDK takes ids and other fields off before the model sees an item.
-        shown = [text_of(item) for item in items]
-        return self._recalled(shown[at], shown=shown)
-
-
-def _last_said(items: Sequence[InputItem]) -> int | None:
-    """Return the place of the user's last message with a text; None where there is none."""
-    for at in reversed(range(len(items))):
-        if items[at].get("role") == "user" and text_of(items[at]).strip():
-            return at
-    return None
+        shown: InputItem = {"role": "user", "content": block}
+        return ModelInputData(input=[*given.input[:at], shown, *given.input[at:]], instructions=given.instructions)
 
 
 T = TypeVar("T")
@@ -154,12 +120,11 @@ class DevmemSession:
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
             ValueError: the id is blank.
         """
-        self._store = collection_of(memory, "a session")
+        self._history = History(_HOST, ITEM, memory, session_id)
         self.session_id = session_id
         settings = dict(session_settings) if isinstance(session_settings, Mapping) else session_settings
         self.session_settings = SessionSettings().resolve(settings)
         self._whole = memory.scoped()
-        self._memory = self._whole.scoped(session=session_id)
 
     async def get_items(self, limit: int | None = None) -> list[InputItem]:
         """Return the history, oldest first: all of it, or the last `limit` items.
@@ -175,7 +140,7 @@ class DevmemSession:
             limit = self.session_settings.limit
         if limit is not None and limit < 0:
             raise ValueError(f"`limit` is at least 0, not {limit}")
-        return [given_of(item) for item in await _to_its_end(lambda: self._kept(limit))]
+        return await _to_its_end(lambda: self._history.forms(limit))
 
     async def add_items(self, items: list[InputItem]) -> None:
         """Append items to the history, all of them or, after an error, none.
@@ -184,20 +149,17 @@ class DevmemSession:
             TypeError: one of them has no JSON form.
             CollectionError: they cannot be written.
         """
-        if items:
-            with writing(_HOST, self._whole):
-                await _to_its_end(lambda: self._add(items))
+        raws = [cast("Mapping[str, Any]", item) for item in items]
+        said = [(Message(text_of(raw), role=role_of(raw.get("role")), source=_speaker(raw)), raw) for raw in raws]
+        await _to_its_end(lambda: self._history.add(said))
 
     async def pop_item(self) -> InputItem | None:
         """Take the last item out of the history and return it; None where there is none."""
-        with writing(_HOST, self._whole):
-            popped = await _to_its_end(lambda: self._store.pop(1, self._where()))
-        return given_of(popped[0]) if popped else None
+        return cast("InputItem | None", await _to_its_end(self._history.pop))
 
     async def clear_session(self) -> None:
         """Delete the history, with its earlier versions."""
-        with writing(_HOST, self._whole):
-            await _to_its_end(lambda: self._store.erase(where=self._where()))
+        await _to_its_end(self._history.clear)
 
     def recall(
         self, *, limit: int = 5, token_budget: int = 2000, this_session: bool = False, relevance: bool = True
@@ -214,22 +176,8 @@ class DevmemSession:
             this_session: recall from this session only, not from everything in the memory's scope.
             relevance: whether nothing is recalled for a message that nothing stored has to do with, such as "ok".
         """
-        memory = self._memory if this_session else self._whole
+        memory = self._whole.scoped(session=self.session_id) if this_session else self._whole
         return Recall(memory, limit=limit, token_budget=token_budget, relevance=relevance)
-
-    def _kept(self, limit: int | None) -> list[MemoryItem]:
-        """Return the items of the history, oldest first: all, or the last `limit`."""
-        if limit is None:
-            return list(self._store.scan(self._where()))
-        return self._store.recent(limit, self._where())[::-1] if limit else []
-
-    def _add(self, items: list[InputItem]) -> None:
-        scope, now = self._memory.guard.new_scope(), self._store.setup.clock()
-        self._store.store_items([item_of(given, scope, now) for given in items], unique=Unique.ID)
-
-    def _where(self) -> Filter:
-        """Return the filter of the history; what else is stored in the session is not of it."""
-        return self._memory.guard.matching(Filter(metadata={ITEM: starts_with("{")}))
 
 
 async def _to_its_end(call: Callable[[], T]) -> T:

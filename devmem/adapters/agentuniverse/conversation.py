@@ -6,7 +6,7 @@ the answerer as its source, and the messages are given back as agentUniverse has
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Final
 from uuid import uuid4
@@ -16,14 +16,7 @@ from agentuniverse.agent.memory.message import Message
 
 import devmem
 from devmem import Filter
-from devmem.adapters.agentuniverse.storage import (
-    FORM,
-    HOST,
-    DevmemStorage,
-    form_of,
-    metadata_of,
-    time_of,
-)
+from devmem.adapters.agentuniverse.storage import FORM, HOST, DevmemStorage, form_of, metadata_of, time_of
 from devmem.adapters.hosts import writing
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.storage import Condition, Order, absent, one_of
@@ -43,7 +36,7 @@ _TYPES: Final[Mapping[InteractionKind, str]] = {
 }
 _TYPE_KEY: Final = f"extras.{FORM}.type"
 _AGENT: Final = ParticipantType.AGENT.value
-_ANSWERS: Final = one_of(InteractionKind.OUTPUT.value, InteractionKind.ERROR.value)
+_ANSWERS: Final = (InteractionKind.OUTPUT, InteractionKind.ERROR)
 _SHARED_ID: Final = ConversationMessage.model_fields["id"].default
 """Id that every message without one has: its default is computed once."""
 
@@ -81,10 +74,9 @@ class DevmemConversationStorage(DevmemStorage):
         """
         if not message_list:
             return
-        memory = self.memory
-        store: Any = memory.store
-        now, user = store.setup.clock(), memory.guard.new_scope().user
-        with writing(HOST, memory):
+        store: Any = self.memory.store
+        now, user = store.setup.clock(), self.memory.guard.new_scope().user
+        with writing(HOST, self.memory):
             store.record([_record_of(message, session_id, user, now) for message in message_list])
 
     def get(
@@ -135,7 +127,7 @@ class DevmemConversationStorage(DevmemStorage):
         if not named or not all(name.strip() for name in named):
             return
         store: Any = self.memory.store
-        where = self._matching(session_id, agent_id, trace_id, None, None)
+        where = self._matching(session_id, agent_id, trace_id)
         with writing(HOST, self.memory):
             store.erase(where=where)
 
@@ -144,48 +136,33 @@ class DevmemConversationStorage(DevmemStorage):
         session_id: str | None,
         agent_id: str | None,
         trace_id: str | None,
-        types: str | Sequence[str] | None,
-        memory_types: Sequence[str] | None,
+        types: str | Sequence[str] | None = None,
+        memory_types: Sequence[str] | None = None,
     ) -> Filter:
         where = Filter(metadata={"interaction": True, **({"trace_id": trace_id} if trace_id else {})})
         if agent_id:
-            where &= Filter(any_of=_view_of(agent_id, memory_types or ()))
+            where &= _any_of(_view_of(agent_id, memory_types or ()))
         if types:
-            where &= Filter(any_of=_of_types([types] if isinstance(types, str) else types))
+            named = [types] if isinstance(types, str) else types
+            # Records that devmem made have no type of agentUniverse's, and are of their kind's.
+            kinds = one_of(*(kind.value for kind, type_ in _TYPES.items() if type_ in named))
+            where &= _any_of([{_TYPE_KEY: one_of(*named)}, {_TYPE_KEY: absent(), "type": kinds}])
         return self.memory.guard.matching(where, conversation=session_id or None)
 
 
-def _view_of(agent: str, memory_types: Sequence[str]) -> tuple[Filter, ...]:
-    """Return the filters of what an agent was asked and answered, and of its calls of participants of some types."""
-    asked: dict[str, str | Condition] = {"type": "input", "target": agent, "target_type": _AGENT}
-    answered: dict[str, str | Condition] = {"source": agent, "source_type": _AGENT, "type": _ANSWERS}
-    noted: dict[str, str | Condition] = {"type": "summary", "source": agent, "source_type": _AGENT}
-    parts = [Filter(metadata=part) for part in (asked, answered, noted)]
+def _any_of(parts: Iterable[Mapping[str, str | Condition]]) -> Filter:
+    return Filter(any_of=tuple(Filter(metadata=dict(part)) for part in parts))
+
+
+def _view_of(agent: str, memory_types: Sequence[str]) -> Iterator[Mapping[str, str | Condition]]:
+    """Yield metadata of what an agent was asked and answered, and of its calls of participants of some types."""
+    by_it: Mapping[str, str] = {"source": agent, "source_type": _AGENT}
+    to_it: Mapping[str, str] = {"target": agent, "target_type": _AGENT}
+    yield {"type": "input", **to_it}
+    yield {"type": one_of("summary", *_ANSWERS), **by_it}
     if memory_types:
-        others = one_of(*memory_types)
-        calls: dict[str, str | Condition] = {
-            "type": "input",
-            "source": agent,
-            "source_type": _AGENT,
-            "target_type": others,
-        }
-        results: dict[str, str | Condition] = {
-            "type": _ANSWERS,
-            "target": agent,
-            "target_type": _AGENT,
-            "source_type": others,
-        }
-        parts += [Filter(metadata=calls), Filter(metadata=results)]
-    return tuple(parts)
-
-
-def _of_types(types: Sequence[str]) -> tuple[Filter, ...]:
-    """Return the filters of agentUniverse's types; records that devmem made have none, and are of their kind's."""
-    kinds = [kind.value for kind, named in _TYPES.items() if named in types]
-    parts = [Filter(metadata={_TYPE_KEY: one_of(*types)})]
-    if kinds:
-        parts.append(Filter(metadata={_TYPE_KEY: absent(), "type": one_of(*kinds)}))
-    return tuple(parts)
+        yield {"type": "input", **by_it, "target_type": one_of(*memory_types)}
+        yield {"type": one_of(*_ANSWERS), **to_it, "source_type": one_of(*memory_types)}
 
 
 def _record_of(message: Message, session_id: str | None, user: str | None, now: float) -> Interaction:
@@ -200,7 +177,7 @@ def _record_of(message: Message, session_id: str | None, user: str | None, now: 
         # A message without two sides is its agent's own.
         caller = callee = _participant(message.source, _AGENT)
         conversation, trace, further = metadata.get("session_id"), None, {}
-    answers = kind in (InteractionKind.OUTPUT, InteractionKind.ERROR)
+    answers = kind in _ANSWERS
     content = message.content if isinstance(message.content, str) else str(message.content or "")
     return Interaction(
         id=uuid4().hex if message.id in (None, "", _SHARED_ID) else str(message.id),
@@ -235,7 +212,7 @@ def _read(item: devmem.MemoryItem) -> Interaction | None:
 
 def _message_of(record: Interaction) -> ConversationMessage:
     """Return the message of a record, with caller and callee as agentUniverse has them."""
-    answers = record.kind in (InteractionKind.OUTPUT, InteractionKind.ERROR)
+    answers = record.kind in _ANSWERS
     caller, callee = (record.target, record.source) if answers else (record.source, record.target)
     extras = dict(record.extras)
     form: Any = extras.pop(FORM, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final
@@ -28,14 +29,6 @@ class DevmemMemory(Memory):
     _summaries: dict[str, str] = PrivateAttr(default_factory=dict)
     """Summaries by the messages that they were made of: a read asks the model once."""
 
-    def storages(self) -> list[Any]:
-        """Return the storages in the order in which they are named.
-
-        Raises:
-            ValueError: one of them is not a component.
-        """
-        return [self._storage(name) for name in self.memory_storages or ()]
-
     def _storage(self, name: str | None) -> Any:  # noqa: ANN401 - agentUniverse's
         found = MemoryStorageManager().get_instance_obj(name)
         if found is None:
@@ -58,17 +51,17 @@ class DevmemMemory(Memory):
             ValueError: a storage is not a component; nothing was added.
         """
         if message_list:
-            self._each(lambda storage: storage.add(list(message_list), session_id, agent_id, **more))
+            self._each("add", list(message_list), session_id, agent_id, **more)
 
     def delete(self, session_id: str | None = None, **more: Any) -> None:  # noqa: ANN401 - the storages'
         """Delete messages from every storage; raises as `add`."""
-        self._each(lambda storage: storage.delete(session_id, **more))
+        self._each("delete", session_id, **more)
 
-    def _each(self, call: Any) -> None:  # noqa: ANN401
+    def _each(self, method: str, *given: Any, **more: Any) -> None:  # noqa: ANN401
         failures: list[Exception] = []
-        for storage in self.storages():
+        for storage in [self._storage(name) for name in self.memory_storages or ()]:
             try:
-                call(storage)
+                getattr(storage, method)(*given, **more)
             except Exception as error:  # noqa: BLE001 - whatever another's storage raises
                 failures.append(error)
         if failures:
@@ -113,8 +106,13 @@ class DevmemMemory(Memory):
         for_summary = self.max_tokens // _FOR_A_SUMMARY if compressor else 0
         kept = self._newest(memories, self.max_tokens - for_summary)
         older = list(memories)[: len(memories) - len(kept)]
-        summary = self._summary(compressor, older, for_summary) if compressor and older else None
-        return [summary, *kept] if summary is not None else kept
+        if not compressor or not older:
+            return kept
+        key = sha256("\x1e".join(f"{one.id}\x1f{one.content}" for one in older).encode()).hexdigest()
+        if key not in self._summaries:
+            self._summaries[key] = str(compressor.compress_memory(older, for_summary) or "")
+        text = self._summaries[key]
+        return [self._shortened(Message(content=text), for_summary), *kept] if text else kept
 
     def _newest(self, memories: Sequence[Message], budget: int) -> list[Message]:
         room, kept = budget, list[Message]()
@@ -125,22 +123,15 @@ class DevmemMemory(Memory):
             kept.insert(0, message)
         return kept or [self._shortened(memories[-1], budget)]
 
-    def _summary(self, compressor: Any, older: list[Message], budget: int) -> Message | None:  # noqa: ANN401
-        key = sha256("\x1e".join(f"{one.id}\x1f{one.content}" for one in older).encode()).hexdigest()
-        if key not in self._summaries:
-            self._summaries[key] = str(compressor.compress_memory(older, budget) or "")
-        text = self._summaries[key]
-        return self._shortened(Message(content=text), budget) if text else None
-
     def _shortened(self, message: Message, budget: int) -> Message:
         """Return a message whose text is as long as the budget allows."""
-        text = message.content if isinstance(message.content, str) else str(message.content)
-        fits, too_long = 0, len(text) + 1
-        while too_long - fits > 1:
-            length = (fits + too_long) // 2
-            tried = message.model_copy(update={"content": shorten(text, length)})
-            fits, too_long = (length, too_long) if self._tokens([tried]) <= budget else (fits, length)
-        return message.model_copy(update={"content": shorten(text, max(fits, 1))})
+        text = str(message.content)
+
+        def cut(length: int) -> Message:
+            return message.model_copy(update={"content": shorten(text, length)})
+
+        fitting = bisect_right(range(1, len(text) + 1), budget, key=lambda length: self._tokens([cut(length)]))
+        return cut(max(fitting, 1))
 
     def _tokens(self, memories: Sequence[Message]) -> int:
         return int(get_memory_tokens(list(memories), getattr(self, "agent_llm_name", None)))

@@ -122,8 +122,7 @@ class DevmemMemoryStorage(DevmemStorage):
         """
         if not message_list:
             return
-        memory = self.memory
-        store = collection_of(memory, "a memory storage")
+        memory, store = self.memory, collection_of(self.memory, "a memory storage")
         scope = replace(memory.guard.new_scope(), session=session_id or None, agent=agent_id or None)
         items = [_item_of(message, scope, store.setup.clock()) for message in message_list]
         known = {item.id for item in store.get([item.id for item in items])}
@@ -183,11 +182,10 @@ class DevmemMemoryStorage(DevmemStorage):
         named = [name for name in (session_id, agent_id) if name is not None]
         if not named or not all(name.strip() for name in named):
             return
-        memory = self.memory
-        scope: Any = {"session": session_id, "agent": agent_id}
-        where = memory.guard.matching(devmem.Filter(metadata={f"{FORM}.kept": "yes"}), **scope)
-        with writing(HOST, memory):
-            collection_of(memory, "a memory storage").erase(where=where)
+        kept = devmem.Filter(metadata={f"{FORM}.kept": "yes"})
+        where = self.memory.guard.matching(kept, session=session_id, agent=agent_id)
+        with writing(HOST, self.memory):
+            collection_of(self.memory, "a memory storage").erase(where=where)
 
 
 def _item_of(message: Message, scope: devmem.Scope, now: float) -> devmem.MemoryItem:
@@ -201,12 +199,9 @@ def _said(message: Message) -> Said:
     """Return a message with the text that is searched, and the role by which it is trusted."""
     content = message.content if message.content is not None else ""
     if not isinstance(content, str):
-        content = "\n".join(text for part in content if (text := _text(part)))
+        texts = (part if isinstance(part, str) else str(part.get("text") or "") for part in content)
+        content = "\n".join(filter(None, texts))
     return Said(content, role=_ROLES.get(str(message.type), Role.ASSISTANT), source=message.source or "")
-
-
-def _text(part: Any) -> str:  # noqa: ANN401 - a text, or a part of a multimodal content
-    return part if isinstance(part, str) else str(part.get("text") or "")
 
 
 def form_of(message: Message) -> dict[str, JsonValue]:
@@ -215,28 +210,21 @@ def form_of(message: Message) -> dict[str, JsonValue]:
     Raises:
         ValueError: a value has no JSON form.
     """
-    metadata = dict(message.metadata or {})
-    times = sorted(key for key, value in metadata.items() if isinstance(value, datetime))
+    times = sorted(key for key, value in (message.metadata or {}).items() if isinstance(value, datetime))
     form: dict[str, Any] = {
         "kept": "yes",
         "id": message.id,
         "type": message.type,
         "source": message.source,
         "content": None if isinstance(message.content, str) else message.content,
-        "metadata": None if message.metadata is None else metadata,
+        "metadata": message.metadata,
         "times": times,
     }
     try:
-        made: dict[str, JsonValue] = json.loads(json.dumps(form, default=_time_text))
+        made: dict[str, JsonValue] = json.loads(json.dumps(form, default=datetime.isoformat))
     except TypeError as error:
         raise ValueError(f"message {message.id!r} has no JSON form: {error}") from error
     return made
-
-
-def _time_text(value: object) -> str:
-    if isinstance(value, datetime):
-        return value.isoformat()
-    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def message_of(item: devmem.MemoryItem) -> Message:

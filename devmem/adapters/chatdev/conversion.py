@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +16,13 @@ from devmem.workflow import load_payload
 Settings = Mapping[str, Any]
 """A store's `config:` block as it stands in YAML."""
 
+REPLACED: Final[Mapping[str, Sequence[str]]] = {
+    "simple": ("memory_path", "embedding"),
+    "file": ("index_path", "file_sources", "embedding"),
+    "blackboard": ("memory_path", "max_items"),
+    "mem0": ("api_key", "org_id", "project_id", "user_id", "agent_id"),
+}
+"""ChatDev's own store types, with the keys of their settings."""
 _MAX_TOP_K: Final = 10_000
 ATTACHMENT_KEYS: Final = "devmem_keys"
 """Attribute of ChatDev's attachments that holds the keys of devmem."""
@@ -43,52 +50,19 @@ def settings_of(store_type: str, config: Any) -> Settings:  # noqa: ANN401 - any
         # ChatDev sets the path of an `auto` file on the object.
         path = getattr(config, "memory_path", None)
         return {**given, "memory_path": path} if path is not None else given
-    if store_type not in _READERS:
+    if store_type not in REPLACED:
         raise ValueError(f"a memory store of type {store_type!r} needs its settings as ChatDev read them from YAML")
-    return {key: value for key, value in _READERS[store_type](config).items() if value is not None}
+    return _read(config, REPLACED[store_type])
 
 
-def _simple(config: Any) -> dict[str, Any]:  # noqa: ANN401 - see `settings_of`
-    return {"memory_path": config.memory_path, "embedding": _embedding(config.embedding)}
-
-
-def _file(config: Any) -> dict[str, Any]:  # noqa: ANN401 - see `settings_of`
-    sources = [
-        {
-            "path": source.source_path,
-            "file_types": source.file_types,
-            "recursive": source.recursive,
-            "encoding": source.encoding,
-        }
-        for source in config.file_sources
-    ]
-    return {"index_path": config.index_path, "file_sources": sources, "embedding": _embedding(config.embedding)}
-
-
-def _blackboard(config: Any) -> dict[str, Any]:  # noqa: ANN401 - see `settings_of`
-    return {"memory_path": config.memory_path, "max_items": config.max_items}
-
-
-def _mem0(config: Any) -> dict[str, Any]:  # noqa: ANN401 - see `settings_of`
-    return {key: getattr(config, key) for key in ("api_key", "org_id", "project_id", "user_id", "agent_id")}
-
-
-def _embedding(config: Any) -> dict[str, Any] | None:  # noqa: ANN401 - see `settings_of`
-    if config is None:
-        return None
-    keys = ("provider", "model", "api_key", "base_url", "params")
-    return {key: value for key in keys if (value := getattr(config, key)) is not None}
-
-
-_READERS: Final[Mapping[str, Callable[[Any], dict[str, Any]]]] = {
-    "simple": _simple,
-    "file": _file,
-    "blackboard": _blackboard,
-    "mem0": _mem0,
-}
-
-REPLACED: Final = tuple(_READERS)
-"""ChatDev's own store types."""
+def _read(config: Any, names: Sequence[str]) -> dict[str, Any]:  # noqa: ANN401 - see above
+    given = {name: value for name in names if (value := getattr(config, name)) is not None}
+    if embedding := given.get("embedding"):
+        given["embedding"] = _read(embedding, ("provider", "model", "api_key", "base_url", "params"))
+    if "file_sources" in given:
+        sources = [_read(one, ("source_path", "file_types", "recursive", "encoding")) for one in given["file_sources"]]
+        given["file_sources"] = [{"path": source.pop("source_path"), **source} for source in sources]
+    return given
 
 
 def attachment_of(config: Any) -> Attachment:  # noqa: ANN401 - ChatDev's MemoryAttachmentConfig

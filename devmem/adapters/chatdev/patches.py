@@ -67,11 +67,6 @@ def _check(store_type: str, given: dict[str, Any], path: str) -> None:
         raise ConfigError("; ".join(f"{place}: {text}" if place else text for place, text in found), path) from error
 
 
-def specs(model: type[ConfigModel]) -> dict[str, ConfigFieldSpec]:
-    """Return the fields of a form, by name."""
-    return {spec.name: _spec(spec) for spec in field_specs(model, registry)}
-
-
 def _spec(spec: FieldSpec) -> ConfigFieldSpec:
     options = [EnumOption(value=each.value, description=each.description) for each in spec.enum_options]
     return ConfigFieldSpec(
@@ -86,6 +81,11 @@ def _spec(spec: FieldSpec) -> ConfigFieldSpec:
         child=_block_class(spec.child) if spec.child else None,
         advance=spec.advance,
     )
+
+
+def specs(model: type[ConfigModel]) -> dict[str, ConfigFieldSpec]:
+    """Return the fields of a form, by name."""
+    return {spec.name: _spec(spec) for spec in field_specs(model, registry)}
 
 
 @cache
@@ -132,11 +132,6 @@ def _attachments_check(name: str, given: Mapping[str, Any], path: str) -> None:
         raise ConfigError(text, extend_path(path, "write_stage"))
 
 
-def with_keys(own: Mapping[str, ConfigFieldSpec]) -> dict[str, ConfigFieldSpec]:
-    """Return the fields of ChatDev's form with those of devmem's keys behind them."""
-    return {**own, **{name: spec for name, spec in specs(Attachment).items() if name not in own}}
-
-
 _LOG: Final = logging.getLogger(__name__)
 _installed = ExitStack()
 
@@ -149,7 +144,9 @@ def apply(installation: Installation) -> None:
     for module in (memory_base, memory_package, graph):
         _replace(module, "MemoryManager", DevmemMemoryManager)
     _replace(MemoryAttachmentConfig, "from_dict", reading_keys(MemoryAttachmentConfig.from_dict))
-    _replace(MemoryAttachmentConfig, "FIELD_SPECS", with_keys(MemoryAttachmentConfig.FIELD_SPECS))
+    # ChatDev's own keys come first in the form, and stay its own.
+    own = MemoryAttachmentConfig.FIELD_SPECS
+    _replace(MemoryAttachmentConfig, "FIELD_SPECS", {**own, **specs(Attachment), **own})
     _replace(GraphExecutor, "_build_global_memories", _in_run_folder(GraphExecutor._build_global_memories))  # noqa: SLF001
     _replace(GraphExecutor, "_build_agent_memories", _naming_nodes(GraphExecutor._build_agent_memories))  # noqa: SLF001
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from haystack import Document, component, default_from_dict, default_to_dict
+from haystack import Document, component
 from haystack.dataclasses import ChatMessage
 from haystack.document_stores.types import FilterPolicy, apply_filter_policy
 
@@ -14,33 +14,10 @@ from devmem.adapters.hosts import in_thread, recalled, remember, role_of
 from devmem.messages import Message
 
 
-class _WithStore:
-    """A component over a document store, which a pipeline's YAML holds within it."""
-
-    document_store: DevmemDocumentStore
-    parameters: ClassVar[tuple[str, ...]] = ()
-    """Names of its other parameters, which are attributes too."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the component as a pipeline's YAML holds it."""
-        given = {name: getattr(self, name) for name in self.parameters}
-        return default_to_dict(self, document_store=self.document_store.to_dict(), **given)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Any:  # noqa: ANN401 - of the component's class
-        """Return the component of a pipeline's YAML."""
-        parameters = data["init_parameters"]
-        if isinstance(parameters["document_store"], dict):
-            store = DevmemDocumentStore.from_dict(parameters["document_store"])
-            data = {**data, "init_parameters": {**parameters, "document_store": store}}
-        return default_from_dict(cls, data)
-
-
-class _Retriever(_WithStore):
+class _Retriever:
     """A component that returns documents of a store: filters, and how many at most."""
 
     signal: ClassVar[Signal]
-    parameters = ("filters", "top_k", "return_embedding", "filter_policy")
 
     def __init__(
         self,
@@ -139,10 +116,8 @@ class DevmemEmbeddingRetriever(_Retriever):
 
 
 @component
-class DevmemMemoryWriter(_WithStore):
+class DevmemMemoryWriter:
     """Remembers the messages of a conversation: new ones, or with `history` what is new in the conversation so far."""
-
-    parameters = ("history",)
 
     def __init__(self, document_store: DevmemDocumentStore, history: bool = False) -> None:
         """Take the store.
@@ -172,10 +147,8 @@ class DevmemMemoryWriter(_WithStore):
 
 
 @component
-class DevmemMemoryRetriever(_WithStore):
+class DevmemMemoryRetriever:
     """Recalls what was said or stored before: as documents, and as one block for a prompt."""
-
-    parameters = ("top_k", "token_budget")
 
     def __init__(self, document_store: DevmemDocumentStore, top_k: int = 5, token_budget: int = 2000) -> None:
         """Take the store.

@@ -17,7 +17,7 @@ from haystack.errors import FilterError
 from devmem import Filter, MemoryItem
 from devmem.adapters.hosts import KEY, given_metadata, kept_metadata, rest_of
 from devmem.adapters.hosts import metadata_key as kept_key
-from devmem.storage import Condition, above, absent, at_least, at_most, below, one_of, present
+from devmem.storage import above, absent, at_least, at_most, below, one_of, present
 
 DOCUMENT: Final = "haystack"
 """Metadata key of what a record cannot hold otherwise; every document has it."""
@@ -70,20 +70,16 @@ def document_of(record: MemoryItem, *, score: float | None = None, with_embeddin
     if DOCUMENT not in record.metadata:
         meta = {**record.caller_metadata, "time": record.time.isoformat()}
         return Document(id=record.id, content=record.text, meta=meta, score=score, embedding=embedding)
-    sparse = found.get("sparse_embedding")
+    sparse, blob = found.get("sparse_embedding"), found.get("blob")
     return Document(
         id=str(record.metadata[KEY]),
         content=found.get("content", record.text),
-        blob=_blob(found["blob"]) if "blob" in found else None,
+        blob=blob and ByteStream(**{**blob, "data": base64.b64decode(blob["data"])}),
         meta=given_metadata(record, DOCUMENT),
         score=found.get("score") if score is None else score,
         embedding=embedding,
         sparse_embedding=None if sparse is None else SparseEmbedding.from_dict(dict(sparse)),
     )
-
-
-def _blob(form: Mapping[str, Any]) -> ByteStream:
-    return ByteStream(data=base64.b64decode(form["data"]), meta=dict(form["meta"]), mime_type=form["mime_type"])
 
 
 _RANGES: Final = {">": above, ">=": at_least, "<": below, "<=": at_most}
@@ -113,90 +109,76 @@ def translate(filters: Mapping[str, Any] | None) -> Translated:
         return Translated(Filter())
     if not isinstance(filters, Mapping):
         raise FilterError(f"filters are a dictionary, not {filters!r:.60}")
-    return _comparison(filters) if "field" in filters else _logic(filters)
-
-
-def _logic(filters: Mapping[str, Any]) -> Translated:
-    operator, conditions = _part(filters, "operator"), _part(filters, "conditions")
+    names = ("field", "operator", "value") if "field" in filters else ("operator", "conditions")
+    if missing := [name for name in names if name not in filters]:
+        raise FilterError(f"{missing[0]!r} is missing in {dict(filters)!r:.200}")
+    if "field" in filters:
+        return _comparison(*(filters[name] for name in names))
+    operator, conditions = filters["operator"], filters["conditions"]
     if operator not in _LOGIC:
         raise FilterError(f"unknown logical operator {operator!r}; there are {', '.join(_LOGIC)}")
     if not isinstance(conditions, Sequence) or isinstance(conditions, str):
         raise FilterError(f"'conditions' are a list, not {conditions!r:.60}")
     parts = [translate(each) for each in conditions]
-    is_exact = all(part.is_exact for part in parts)
     if operator == "OR":
-        # Of no conditions none holds.
-        return Translated(reduce(or_, (part.where for part in parts), ~Filter()), is_exact)
-    both = Translated(reduce(and_, (part.where for part in parts), Filter()), is_exact)
-    if operator == "AND":
-        return both
-    return Translated(~both.where) if is_exact else _UNKNOWN
+        return _any_of(parts)
+    both = Translated(reduce(and_, (part.where for part in parts), Filter()), all(part.is_exact for part in parts))
+    return both if operator == "AND" else _negated(both)
 
 
-def _part(filters: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401 - any value
-    if name not in filters:
-        raise FilterError(f"{name!r} is missing in {dict(filters)!r:.200}")
-    return filters[name]
+def _any_of(parts: Sequence[Translated]) -> Translated:
+    # Of no conditions none holds.
+    return Translated(reduce(or_, (part.where for part in parts), ~Filter()), all(part.is_exact for part in parts))
 
 
-def _comparison(condition: Mapping[str, Any]) -> Translated:
-    field, operator, value = (_part(condition, name) for name in ("field", "operator", "value"))
-    if operator not in _COMPARISONS:
-        raise FilterError(f"unknown comparison operator {operator!r}; there are {', '.join(_COMPARISONS)}")
-    if operator in _RANGES:
-        return _range(field, operator, value)
-    if operator in ("==", "!="):
-        found = _equal(field, value)
-    elif isinstance(value, list):
-        parts = [_equal(field, each) for each in value]
-        found = Translated(reduce(or_, (part.where for part in parts), ~Filter()), all(part.is_exact for part in parts))
-    else:
-        raise FilterError(f"the value of {operator!r} is a list, not {type(value).__name__}")
-    if operator in ("==", "in"):
-        return found
+def _negated(found: Translated) -> Translated:
     return Translated(~found.where) if found.is_exact else _UNKNOWN
 
 
-def _equal(field: str, value: Any) -> Translated:  # noqa: ANN401 - any value
+def _comparison(field: str, operator: str, value: Any) -> Translated:  # noqa: ANN401 - any value
+    if operator not in _COMPARISONS:
+        raise FilterError(f"unknown comparison operator {operator!r}; there are {', '.join(_COMPARISONS)}")
     key = metadata_key(field)
+    if operator in _RANGES:
+        return _range(key, operator, value)
+    if operator in ("in", "not in") and not isinstance(value, list):
+        raise FilterError(f"the value of {operator!r} is a list, not {type(value).__name__}")
     if key is None:
         return _UNKNOWN
+    found = _any_of([_equal(key, each) for each in (value if operator in ("in", "not in") else [value])])
+    return found if operator in ("==", "in") else _negated(found)
+
+
+def _equal(key: str, value: Any) -> Translated:  # noqa: ANN401 - any value
     if value is None:
-        return Translated(_having(key, absent()))
+        return Translated(Filter(metadata={key: absent()}))
     if isinstance(value, datetime):
         value = value.isoformat()
     if isinstance(value, bool) or (isinstance(value, int | float) and value in (0, 1)):
         # In Python, 1 equals True.
-        return Translated(_having(key, one_of(bool(value), int(value))))
+        return Translated(Filter(metadata={key: one_of(bool(value), int(value))}))
+    if not isinstance(value, str | int | float) or value != value:
+        # Lists and mappings are compared by Haystack.
+        return Translated(Filter(metadata={key: present()}), is_exact=False)
+    same = Filter(metadata={key: one_of(value)})
     if isinstance(value, str) and (time := _time_of(value)) is not None:
-        moment = Filter(metadata={key: (at_least(time), below(time + timedelta(microseconds=1)))})
-        return Translated(_having(key, one_of(value)) | moment)
-    if isinstance(value, str | int | float) and value == value:
-        return Translated(_having(key, one_of(value)))
-    # Lists and mappings are compared by Haystack.
-    return Translated(_having(key, present()), is_exact=False)
+        same |= Filter(metadata={key: (at_least(time), below(time + timedelta(microseconds=1)))})
+    return Translated(same)
 
 
-def _range(field: str, operator: str, value: Any) -> Translated:  # noqa: ANN401 - any value
-    if isinstance(value, list):
-        raise FilterError(f"{operator!r} compares with no list")
+def _range(key: str | None, operator: str, value: Any) -> Translated:  # noqa: ANN401 - any value
     if value is None:
         return Translated(~Filter())
     time = value if isinstance(value, datetime) else _time_of(value) if isinstance(value, str) else None
     if isinstance(value, str) and time is None:
         raise FilterError(f"{operator!r} compares numbers and dates, and {value!r:.60} is neither")
-    key = metadata_key(field)
+    if time is None and (not isinstance(value, int | float) or value != value):
+        raise FilterError(f"{operator!r} compares with no {type(value).__name__}")
     if key is None:
         return _UNKNOWN
-    if time is not None:
-        return Translated(_having(key, _RANGES[operator](time.replace(tzinfo=time.tzinfo or UTC))))
-    if not isinstance(value, int | float) or value != value:
-        raise FilterError(f"{operator!r} compares with no {type(value).__name__}")
-    return Translated(_having(key, _RANGES[operator](float(value) if isinstance(value, bool) else value)))
-
-
-def _having(key: str, condition: Condition) -> Filter:
-    return Filter(metadata={key: condition})
+    number = float(value) if isinstance(value, bool) else value
+    least = number if time is None else time.replace(tzinfo=time.tzinfo or UTC)
+    return Translated(Filter(metadata={key: _RANGES[operator](least)}))
 
 
 def _time_of(text: str) -> datetime | None:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, TypeAlias
 
-import numpy as np
 from haystack import Document, default_from_dict, default_to_dict
 from haystack.document_stores.errors import DuplicateDocumentError
 from haystack.document_stores.types import DuplicatePolicy
@@ -17,10 +16,8 @@ from haystack.utils.filters import document_matches_filter
 import devmem
 from devmem import Filter, Hit, Memory
 from devmem.adapters.haystack.documents import DOCUMENT, document_of, metadata_key, text_form, translate
-from devmem.adapters.hosts import KEY, collection_of, in_thread, is_reserved, named, source_of, widened
-from devmem.errors import EmbeddingError
+from devmem.adapters.hosts import KEY, collection_of, in_thread, is_reserved, named, nearest, source_of, widened
 from devmem.memory import record_recall
-from devmem.models import checked_vector
 from devmem.storage import SearchQuery, Weights, present
 
 GIVEN: Final = {"provider": "given", "model": "haystack"}
@@ -121,8 +118,8 @@ class DevmemDocumentStore:
             raise ValueError("`write_documents` takes a list of documents")
         by_id = {each.id: each for each in documents}
         repeats = len(documents) - len(by_id)
-        found = (self.memory.scan(where=part) for part in named(DOCUMENT, by_id))
-        known = {str(record.metadata[KEY]) for records in found for record in records}
+        stored = (record for part in named(DOCUMENT, by_id) for record in self.memory.scan(where=part))
+        known = {str(record.metadata[KEY]) for record in stored}
         if policy in (DuplicatePolicy.NONE, DuplicatePolicy.FAIL) and (known or repeats):
             raise DuplicateDocumentError(f"stored already, or given twice: {', '.join(sorted(known)) or 'an id'}")
         if policy is DuplicatePolicy.SKIP:
@@ -170,11 +167,8 @@ class DevmemDocumentStore:
 
     def count_unique_metadata_by_filter(self, filters: dict[str, Any], metadata_fields: list[str]) -> dict[str, int]:
         """Return the number of distinct values of each field among the documents that match."""
-        seen: dict[str, dict[str, Any]] = {field: {} for field in metadata_fields}
-        for document in self._matching(filters):
-            for field in metadata_fields:
-                _note(seen[field], document.meta.get(_name(field)))
-        return {field: len(values) for field, values in seen.items()}
+        documents = list(self._matching(filters))
+        return {field: len(_distinct(documents, field)) for field in metadata_fields}
 
     def get_metadata_fields_info(self) -> dict[str, dict[str, str]]:
         """Return the type of each field of the metadata: `keyword`, `int`, `float` or `boolean`."""
@@ -202,14 +196,9 @@ class DevmemDocumentStore:
         filters: dict[str, Any] | None = None,
     ) -> tuple[list[Any], int]:
         """Return a page of the distinct values of a field, and the number of all; 1, 1.0, "1" and True differ."""
-        seen: dict[str, Any] = {}
-        for document in self._matching(filters):
-            _note(seen, document.meta.get(_name(metadata_field)))
         term = (search_term or "").lower()
-        found = sorted(
-            (value for value in seen.values() if term in str(value).lower()),
-            key=lambda value: (str(value), type(value).__name__),
-        )
+        values = _distinct(self._matching(filters), metadata_field)
+        found = [value for value in values if term in str(value).lower()]
         return found[from_ : from_ + size], len(found)
 
     # Searching.
@@ -235,7 +224,7 @@ class DevmemDocumentStore:
             return_embedding: whether the documents have their vectors.
         """
         found = translate(filters)
-        where = self.memory.guard.matching(found.where & _DOCUMENTS)
+        where = found.where & _DOCUMENTS
         if top_k <= 0:
             return []
         began = time.perf_counter()
@@ -257,24 +246,16 @@ class DevmemDocumentStore:
         memory = self.memory
         if signal == "both" or (signal == "vector" and vector is None):
             return [*memory.search(query, vector=vector, where=where, limit=limit, collapse=False)]
-        by_words = signal == "words"
+        if signal == "vector":
+            return nearest(memory, vector or (), limit=limit, where=where, name="query_embedding")
         asked = SearchQuery(
-            text=query if by_words else "",
-            vector=None if by_words else self._unit(vector or ()),
-            where=where,
+            text=query,
+            where=memory.guard.matching(where),
             limit=limit,
-            weights=Weights(similarity=float(not by_words), lexical=float(by_words)),
+            weights=Weights(similarity=0.0, lexical=1.0),
         )
         hits = collection_of(memory, "a document store").collection.search(asked)
-        found_by = [(hit, hit.lexical if by_words else hit.similarity) for hit in hits]
-        return [replace(hit, score=score) for hit, score in found_by if score is not None]
-
-    def _unit(self, vector: Sequence[float]) -> Any:  # noqa: ANN401 - an array
-        store = collection_of(self.memory, "a document store")
-        if store.embedder is None:
-            raise EmbeddingError(f"{self._place} is searched by words: give the store the `embedding` of its vectors")
-        given = checked_vector("query_embedding", vector, store.info().dimension)
-        return (given / np.linalg.norm(given)).astype(np.float32)
+        return [replace(hit, score=hit.lexical) for hit in hits if hit.lexical is not None]
 
     count_documents_async = in_thread(count_documents)
     count_documents_by_filter_async = in_thread(count_documents_by_filter)
@@ -299,6 +280,8 @@ def _name(field: str) -> str:
     return field.removeprefix("meta.")
 
 
-def _note(seen: dict[str, Any], value: object) -> None:
-    if value is not None:
-        seen.setdefault(f"{type(value).__name__} {value!r}", value)
+def _distinct(documents: Iterable[Document], field: str) -> list[Any]:
+    """Return the distinct values of a field, in order; 1, 1.0, "1" and True differ."""
+    values = [document.meta.get(_name(field)) for document in documents]
+    seen = {(str(value), type(value).__name__): value for value in values if value is not None}
+    return [value for _, value in sorted(seen.items(), key=lambda one: one[0])]

@@ -17,7 +17,6 @@ from devmem.adapters.metagpt.messages import to_devmem, to_metagpt
 from devmem.errors import ChatModelError
 from devmem.messages import Message, Role
 from devmem.models import ChatReply, ChatRequest, Summarizer
-from devmem.models import split_texts as _split_texts
 from devmem.plugins import registry
 from devmem.stores import StoreSetup
 
@@ -26,8 +25,11 @@ _NEVER: Final = 1_000_000_000
 """More messages, and more tokens, than a conversation has: MetaGPT summarizes when it is told to."""
 _LOCAL_MODEL: Final = "MetaGPTLLM"
 """Class of MetaGPT's model with which it does without one."""
-_FOR_A_TITLE: Final = 500
-"""Words of the summary that a title is made of."""
+_SHARED: Final = frozenset(
+    "exists get_knowledge historical_summary history_text is_dirty is_history_available last_history_id".split()
+)
+"""Attributes of devmem's conversation that are MetaGPT's too."""
+_STORE: Final[Any] = registry.get("brain").factory
 _ASKED: Final[ContextVar[tuple[Any, asyncio.AbstractEventLoop] | None]] = ContextVar("metagpt_llm", default=None)
 """The model that the current call was given, and its event loop."""
 
@@ -75,6 +77,12 @@ class DevmemBrainMemory:
     None and MetaGPT's local model do without one.
     """
 
+    cacheable: bool = True
+    """Whether the conversation is kept."""
+    extract_info = staticmethod(_STORE.extract_info)
+    to_int = staticmethod(_STORE.to_int)
+    split_texts = staticmethod(_STORE.split_texts)
+
     def __init__(
         self,
         place: str | Path | None = None,
@@ -102,9 +110,8 @@ class DevmemBrainMemory:
             "max_tokens": _NEVER,
         }
         config = registry.config_model("brain").model_validate({**given, **dict(options or {})})
-        store: Any = registry.get("brain").factory(
-            StoreSetup(name=_HOST, store_type="brain", config=config, open_chat=lambda _config: _CallersModel())
-        )
+        setup = StoreSetup(name=_HOST, store_type="brain", config=config, open_chat=lambda _config: _CallersModel())
+        store = _STORE(setup)
         store.load()
         self._use(store, user, chat)
 
@@ -151,35 +158,11 @@ class DevmemBrainMemory:
         """MetaGPT's messages that add knowledge beside the conversation."""
         return [to_metagpt(message) for message in self._brain.knowledge]
 
-    @property
-    def historical_summary(self) -> str:
-        """The summaries of what is not in the history any more."""
-        return str(self._brain.historical_summary)
-
-    @property
-    def last_history_id(self) -> str:
-        """Id of the message added last."""
-        return str(self._brain.last_history_id)
-
-    @property
-    def is_dirty(self) -> bool:
-        """Whether a change is not yet where it should be, as in a Redis that does not answer."""
-        return bool(self._brain.is_dirty)
-
-    @property
-    def cacheable(self) -> bool:
-        """Whether the conversation is kept; it always is."""
-        return True
-
-    @property
-    def is_history_available(self) -> bool:
-        """Whether anything was said."""
-        return bool(self._brain.is_history_available)
-
-    @property
-    def history_text(self) -> str:
-        """The summaries and the history without its last message, a line each."""
-        return str(self._brain.history_text)
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever it is
+        """Return what devmem's conversation has as MetaGPT's, from `historical_summary` to `exists`."""
+        if name not in _SHARED:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self._brain, name)
 
     @property
     def last_talk(self) -> str | None:
@@ -196,14 +179,6 @@ class DevmemBrainMemory:
         kept: str | None = self._brain.pop_last_talk()
         given, self._given_talk = self._given_talk, None
         return given or kept
-
-    def get_knowledge(self) -> str:
-        """Return the knowledge, a line for each message."""
-        return str(self._brain.get_knowledge())
-
-    def exists(self, text: str) -> bool:
-        """Whether a message of the history has exactly this text."""
-        return bool(self._brain.exists(text))
 
     async def loads(self, redis_key: str) -> Self:
         """Return the conversation that a key names, in the same store; see `to_redis_key`."""
@@ -295,22 +270,6 @@ class DevmemBrainMemory:
             return str(await self._brain.arewrite(sentence, context))
 
     @staticmethod
-    def extract_info(input_string: str, pattern: str = r"\[([A-Z]+)\]:\s*(.+)") -> tuple[str | None, str]:
-        """Return tag and content of `[TAG]: content`; any other text has no tag."""
-        found: tuple[str | None, str] = _helpers().extract_info(input_string, pattern)
-        return found
-
-    @staticmethod
-    def to_int(v: object, default_value: int) -> int:
-        """Return a value as a whole number, or the default when it is none."""
-        return int(_helpers().to_int(v, default_value))
-
-    @staticmethod
-    def split_texts(text: str, window_size: int) -> list[str]:
-        """Return windows of a text, each of which repeats the last 20 characters of the one before."""
-        return _split_texts(text, window_size)
-
-    @staticmethod
     def to_metagpt_history_format(history: list[Any]) -> str:
         """Return MetaGPT's messages as JSON: a list of `{"content": ..., "role": ...}`."""
         return json.dumps([{"content": one.content, "role": one.role} for one in history], ensure_ascii=False)
@@ -330,10 +289,6 @@ class DevmemBrainMemory:
     def model_dump_json(self) -> str:
         """Return MetaGPT's form as JSON; a role that keeps it in a project writes this."""
         return json.dumps(self.model_dump(), ensure_ascii=False)
-
-
-def _helpers() -> Any:  # noqa: ANN401 - the store type's class has them
-    return registry.get("brain").factory
 
 
 def _in_role(message: Any, role: str) -> Message:  # noqa: ANN401

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Final, Protocol, Self
+from typing import Any, ClassVar, Final, Self
 
 from metagpt.memory.memory import Memory
 from metagpt.utils.common import any_to_str
@@ -16,41 +17,8 @@ from devmem import acting_as
 from devmem.adapters.hosts import in_thread
 from devmem.adapters.metagpt.messages import to_devmem, to_metagpt
 from devmem.messages import Message
-from devmem.stores import MemoryBase
 
 _HOST: Final = "metagpt"
-
-
-class Kept(Protocol):
-    """Memory of one role in a store: that of `role_zero` and of `long_term` stores."""
-
-    def add_batch(self, messages: Iterable[Message]) -> Sequence[object]:
-        """Append messages, each once."""
-        ...
-
-    def get(self, k: int = 0) -> list[Message]:
-        """Return the newest messages, and what the store recalls with them."""
-        ...
-
-    def find_news(self, observed: Iterable[Message], k: int = 0, *, within: int = 0) -> list[Message]:
-        """Return those of the messages that are not known."""
-        ...
-
-    def delete(self, message: str) -> bool:
-        """Forget a message by its id; return whether it was known."""
-        ...
-
-    def delete_newest(self) -> Message | None:
-        """Forget the message that was added last."""
-        ...
-
-    def clear(self) -> int:
-        """Forget everything."""
-        ...
-
-    def count(self) -> int:
-        """Count the messages."""
-        ...
 
 
 class News(list[Any]):
@@ -93,7 +61,7 @@ class DevmemMemory(Memory):
 
     _memory: devmem.Memory | None = PrivateAttr(default=None)
     _owned: bool = PrivateAttr(default=False)
-    _kept: Kept | None = PrivateAttr(default=None)
+    _kept: Any = PrivateAttr(default=None)
     _seen: dict[str, tuple[Message, Any]] = PrivateAttr(default_factory=dict)
     """Messages of this process by id: as they were stored, and as MetaGPT has them."""
 
@@ -120,14 +88,12 @@ class DevmemMemory(Memory):
         """Return the configuration of the store, as a workflow declares it."""
         return {"memory_path": _path(self.place), "recall": "never", **self.options}
 
-    def _open_role(self, store: MemoryBase) -> Kept:
+    def _open_role(self, store: Any) -> Any:  # noqa: ANN401 - the store type's own class, and its role's memory
         """Return the role's memory in a store."""
-        made: Any = store
-        kept: Kept = made.role(self.role, user=self.user, session=self.session)
-        return kept
+        return store.role(self.role, user=self.user, session=self.session)
 
     @property
-    def kept(self) -> Kept:
+    def kept(self) -> Any:  # noqa: ANN401 - see above
         """The role's memory in the store, which is opened when it is first used.
 
         Raises:
@@ -260,8 +226,7 @@ class DevmemMemory(Memory):
 
     def _stored(self) -> Iterable[Message]:
         """Return every stored message, oldest first."""
-        kept: Any = self.kept
-        found: Iterable[Message] = kept.history()
+        found: Iterable[Message] = self.kept.history()
         return found
 
     def _all(self) -> list[Any]:
@@ -275,18 +240,7 @@ class DevmemMemory(Memory):
     def _said(self, message: Any) -> Message:  # noqa: ANN401
         """Return the stored form of a message; with `ignore_id`, its id is derived from its content."""
         said = to_devmem(message)
-        if not self.ignore_id:
-            return said
-        return Message(
-            said.content,
-            id=said.content_hash()[:32],
-            role=said.role,
-            source=said.source,
-            cause_by=said.cause_by,
-            send_to=said.send_to,
-            metadata=said.metadata,
-            instruct_content=said.instruct_content,
-        )
+        return replace(said, id=said.content_hash()[:32]) if self.ignore_id else said
 
     def _shown(self, stored: Message) -> Any:  # noqa: ANN401
         """Return a stored message as MetaGPT has it: the same object as before, unless it was changed in the store."""
@@ -340,19 +294,11 @@ class DevmemRoleZeroMemory(DevmemMemory):
     def configuration(self) -> dict[str, JsonValue]:
         """Return the configuration of the store, as a workflow declares it."""
         place = _path(self.place) or (f"{self.persist_path}/role_memory.db" if self.persist_path else None)
-        made: dict[str, JsonValue] = {
-            "memory_path": place,
-            "memory_k": self.memory_k,
-            "similarity_top_k": self.similarity_top_k,
-        }
-        if self.use_llm_ranker:
-            made["llm_ranker"] = {}
-        return {**made, **self.options}
+        made: dict[str, JsonValue] = {"memory_k": self.memory_k, "similarity_top_k": self.similarity_top_k}
+        return {"memory_path": place, **made, **({"llm_ranker": {}} if self.use_llm_ranker else {}), **self.options}
 
-    def _open_role(self, store: MemoryBase) -> Kept:
-        made: Any = store
-        kept: Kept = made.role(self.role or self.collection_name, user=self.user, session=self.session)
-        return kept
+    def _open_role(self, store: Any) -> Any:  # noqa: ANN401 - see above
+        return store.role(self.role or self.collection_name, user=self.user, session=self.session)
 
 
 class DevmemLongTermMemory(DevmemMemory):
@@ -370,12 +316,10 @@ class DevmemLongTermMemory(DevmemMemory):
         """Return the configuration of the store, as a workflow declares it."""
         return {"memory_path": _path(self.place), **self.options}
 
-    def _open_role(self, store: MemoryBase) -> Kept:
-        made: Any = store
+    def _open_role(self, store: Any) -> Any:  # noqa: ANN401 - see above
         scope = devmem.Scope(user=self.user or None, session=self.session or None)
         watch = None if self.rc is None else sorted(self.rc.watch)
-        kept: Kept = made.recover(self.role or _HOST, watch, scope=scope)
-        return kept
+        return store.recover(self.role or _HOST, watch, scope=scope)
 
     def _stored(self) -> Iterable[Message]:
         return self.kept.get()
@@ -398,8 +342,7 @@ class DevmemLongTermMemory(DevmemMemory):
     @property
     def is_initialized(self) -> bool:
         """Whether something was kept for long when the role's memory was recovered."""
-        kept: Any = self.kept
-        return bool(kept.restored)
+        return bool(self.kept.restored)
 
     def find_news(self, observed: Iterable[Any], k: int = 0) -> News:
         """Return the last `k` (0: all) of those observed messages that say nothing that is known; it may be awaited.
@@ -410,8 +353,7 @@ class DevmemLongTermMemory(DevmemMemory):
 
     async def search_similar(self, message: Any, k: int = 4) -> list[Any]:  # noqa: ANN401
         """Return at most `k` kept messages that say the same as a message, the most similar first."""
-        kept: Any = self.kept
-        return [self._shown(found) for found in await in_thread(kept.search_similar)(message.content, k)]
+        return [self._shown(found) for found in await in_thread(self.kept.search_similar)(message.content, k)]
 
     def persist(self) -> None:
         """Do nothing: what is kept is on the disk when `add` returns."""

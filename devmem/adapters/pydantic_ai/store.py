@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
 from anyio.to_thread import run_sync
@@ -21,8 +22,8 @@ from pydantic_ai_harness.memory import (
     MemorySearchResult,
 )
 
-from devmem import Hit, Memory, MemoryItem, Scope
-from devmem.adapters.files import ROOT, Beside, FolderLimits, MemoryFiles
+from devmem import Memory, MemoryItem
+from devmem.adapters.files import ROOT, FolderLimits, MemoryFiles
 from devmem.adapters.files import MemoryFile as KeptFile
 from devmem.adapters.hosts import shown, widened, writing
 from devmem.errors import VersionConflictError
@@ -33,50 +34,6 @@ KEPT: Final = timedelta(days=30)
 """Time after which a receipt expires."""
 _RECEIPT: Final = "pydantic_ai.receipt"
 """Metadata key of a receipt, and the name of its source."""
-
-
-def receipt_id(operation: MemoryOperation, scope: Scope) -> str:
-    """Return the id of the item of an operation's receipt; in another scope it is another item."""
-    named = json.dumps([_RECEIPT, operation.id, scope.user, scope.agent, scope.session, scope.conversation])
-    return hashlib.sha256(named.encode()).hexdigest()[:32]
-
-
-def receipt_of(
-    operation: MemoryOperation, scope: Scope, now: float, *, version: str | None, existed: bool
-) -> MemoryItem:
-    """Return the receipt of an operation, an item without text, which no search finds.
-
-    Args:
-        operation: what was done.
-        scope: whom the files belong to.
-        now: seconds since the epoch.
-        version: of the file that was written; None for a deletion.
-        existed: whether there was a file before.
-    """
-    facts = {"fingerprint": operation.fingerprint, "version": version, "existed": existed}
-    return MemoryItem(
-        id=receipt_id(operation, scope),
-        content_summary="",
-        metadata={_RECEIPT: facts},
-        created_at=now,
-        expires_at=now + KEPT.total_seconds(),
-        scope=scope,
-        provenance=Provenance(kind=SourceKind.TOOL, name=_RECEIPT),
-    )
-
-
-def result_of(operation: MemoryOperation, found: Sequence[MemoryItem]) -> MemoryMutation | None:
-    """Return what an operation did, by the items of its receipt's id; None when it was not done.
-
-    Raises:
-        MemoryOperationConflictError: another operation has the same id.
-    """
-    if not found:
-        return None
-    facts: Any = found[0].metadata[_RECEIPT]
-    if facts["fingerprint"] != operation.fingerprint:
-        raise MemoryOperationConflictError(f"operation id {operation.id!r} was reused with different arguments")
-    return MemoryMutation(version=facts["version"], replayed=True, existed=facts["existed"])
 
 
 _HOST: Final = "pydantic_ai"
@@ -163,9 +120,13 @@ class DevmemMemoryStore:
             MemoryFileError: the text is too long, or there are too many files.
             ValueError: the path is none, or the metadata is too long.
         """
-        place, facts = _place(path), _checked(metadata)
-        with writing(_HOST, self._files.memory):
-            return await run_sync(self._write, place, content, expected_version, facts, operation)
+        _check(metadata)
+        facts: dict[str, JsonValue] = {
+            OPERATION: operation.id if operation else None,
+            METADATA: dict(metadata) if metadata else None,
+        }
+        write = partial(self._files.write, _place(path), content, expected=expected_version, metadata=facts)
+        return await self._once(operation, write, path, existed=expected_version is not None)
 
     async def delete(
         self, path: str, *, expected_version: str | None, operation: MemoryOperation | None = None
@@ -177,8 +138,8 @@ class DevmemMemoryStore:
             MemoryOperationConflictError: another operation has the same id.
             ValueError: the path is none.
         """
-        with writing(_HOST, self._files.memory):
-            return await run_sync(self._delete, _place(path), expected_version, operation)
+        delete = partial(self._files.delete, _place(path), expected=expected_version)
+        return await self._once(operation, delete, path, existed=expected_version is not None)
 
     async def list_paths(self, prefix: str = "", *, limit: int) -> list[str]:
         """Return the first paths that begin with a prefix, in order.
@@ -210,62 +171,68 @@ class DevmemMemoryStore:
             return MemorySearchResult(matches=[], scanned=0, truncated=False)
         return await run_sync(self._search, start, query, limit, max_files, max_chars)
 
-    def _done(self, operation: MemoryOperation) -> MemoryMutation | None:
-        kept = self._files.memory.get(receipt_id(operation, self._files.scope))
-        return result_of(operation, [kept] if kept else [])
+    def _receipt_id(self, operation: MemoryOperation) -> str:
+        """Return the id of the item of an operation's receipt; in another scope it is another item."""
+        scope = self._files.scope
+        named = json.dumps([_RECEIPT, operation.id, scope.user, scope.agent, scope.session, scope.conversation])
+        return hashlib.sha256(named.encode()).hexdigest()[:32]
 
-    def _write(
-        self,
-        place: str,
-        content: str,
-        expected: str | None,
-        metadata: Mapping[str, str] | None,
-        operation: MemoryOperation | None,
-    ) -> MemoryMutation:
-        if operation is not None and (done := self._done(operation)) is not None:
-            return done
-        facts: dict[str, JsonValue] = {
-            OPERATION: operation.id if operation else None,
-            METADATA: dict(metadata) if metadata else None,
-        }
-        existed = expected is not None
-        try:
-            made = self._files.write(
-                place, content, expected=expected, metadata=facts, beside=self._receipt(operation, existed=existed)
-            )
-        except VersionConflictError as error:
-            return self._repeated(operation, error, f"memory path {_path(place)!r} changed before it could be written")
-        return MemoryMutation(version=made.version, replayed=False, existed=existed)
-
-    def _delete(self, place: str, expected: str | None, operation: MemoryOperation | None) -> MemoryMutation:
-        if operation is not None and (done := self._done(operation)) is not None:
-            return done
-        existed = expected is not None
-        try:
-            self._files.delete(place, expected=expected, beside=self._receipt(operation, existed=existed))
-        except VersionConflictError as error:
-            return self._repeated(operation, error, f"memory path {_path(place)!r} changed before it could be deleted")
-        return MemoryMutation(version=None, replayed=False, existed=existed)
-
-    def _receipt(self, operation: MemoryOperation | None, *, existed: bool) -> Beside | None:
-        """Return what makes the receipt that is stored with a change; None for a change without an operation."""
-        if operation is None:
+    def _done(self, operation: MemoryOperation | None) -> MemoryMutation | None:
+        kept = self._files.memory.get(self._receipt_id(operation)) if operation is not None else None
+        if operation is None or kept is None:
             return None
+        facts: Any = kept.metadata[_RECEIPT]
+        if facts["fingerprint"] != operation.fingerprint:
+            raise MemoryOperationConflictError(f"operation id {operation.id!r} was reused with different arguments")
+        return MemoryMutation(version=facts["version"], replayed=True, existed=facts["existed"])
 
-        def receipt(made: KeptFile | None) -> MemoryItem:
-            version = made.version if made else None
-            return receipt_of(operation, self._files.scope, self._files.now(), version=version, existed=existed)
+    def _receipt(self, operation: MemoryOperation, existed: bool, made: KeptFile | None) -> MemoryItem:
+        """Return the receipt of an operation: an item without text, which no search finds."""
+        version, now = made.version if made else None, self._files.now()
+        return MemoryItem(
+            id=self._receipt_id(operation),
+            content_summary="",
+            metadata={_RECEIPT: {"fingerprint": operation.fingerprint, "version": version, "existed": existed}},
+            created_at=now,
+            expires_at=now + KEPT.total_seconds(),
+            scope=self._files.scope,
+            provenance=Provenance(kind=SourceKind.TOOL, name=_RECEIPT),
+        )
 
-        return receipt
+    async def _once(
+        self, operation: MemoryOperation | None, change: Callable[..., KeptFile | None], path: str, *, existed: bool
+    ) -> MemoryMutation:
+        """Make a change, with which the operation's receipt is stored, unless the operation was done before."""
+        receipt = None if operation is None else partial(self._receipt, operation, existed)
 
-    def _repeated(self, operation: MemoryOperation | None, error: VersionConflictError, reason: str) -> MemoryMutation:
-        """Return what an operation did that somebody else finished meanwhile; else raise the conflict."""
-        if operation is not None and (done := self._done(operation)) is not None:
-            return done
-        raise MemoryConflictError(reason) from error
+        def changed() -> MemoryMutation:
+            if (done := self._done(operation)) is not None:
+                return done
+            try:
+                made = change(beside=receipt)
+            except VersionConflictError as error:
+                # Somebody else may have finished the same operation meanwhile.
+                if (done := self._done(operation)) is not None:
+                    return done
+                raise MemoryConflictError(f"memory path {path!r} changed meanwhile; read it again") from error
+            return MemoryMutation(version=made.version if made else None, replayed=False, existed=existed)
+
+        with writing(_HOST, self._files.memory):
+            return await run_sync(changed)
 
     def _search(self, start: str, query: str, limit: int, max_files: int, max_chars: int) -> MemorySearchResult:
-        hits = self._hits(start, query, limit + 1)
+        where = self._files.where(start)
+        # Those in deeper folders belong to other namespaces.
+        hits = shown(
+            _HOST,
+            self._files.memory,
+            query,
+            lambda: widened(
+                lambda asked: self._files.memory.search(query, limit=asked, where=where),
+                lambda hit: "/" not in hit.item.provenance.name.removeprefix(start),
+                limit + 1,
+            ),
+        )
         count = sum("/" not in place.removeprefix(start) for place in self._files.paths(start))
         matches, left = [], max_chars
         for hit in hits[:limit]:
@@ -278,20 +245,6 @@ class DevmemMemoryStore:
             left = room - len(snippet)
         return MemorySearchResult(
             matches=matches, scanned=min(count, max_files), truncated=len(matches) < len(hits) or count > max_files
-        )
-
-    def _hits(self, start: str, query: str, limit: int) -> list[Hit]:
-        """Return the best files directly below a place; those in deeper ones belong to other namespaces."""
-        where = self._files.where(start)
-        return shown(
-            _HOST,
-            self._files.memory,
-            query,
-            lambda: widened(
-                lambda asked: self._files.memory.search(query, limit=asked, where=where),
-                lambda hit: "/" not in hit.item.provenance.name.removeprefix(start),
-                limit,
-            ),
         )
 
 
@@ -313,8 +266,8 @@ def _path(place: str) -> str:
     return place.removeprefix(f"{ROOT}/")
 
 
-def _checked(metadata: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    """Return metadata that can be recorded.
+def _check(metadata: Mapping[str, str] | None) -> None:
+    """Make sure that metadata can be recorded.
 
     Raises:
         TypeError: a key or a value is not text.
@@ -325,4 +278,3 @@ def _checked(metadata: Mapping[str, str] | None) -> Mapping[str, str] | None:
             raise TypeError(f"memory metadata keys and values must be strings, not {type(text).__name__}")
     if (length := len(json.dumps(dict(metadata or {})))) > _MAX_METADATA:
         raise ValueError(f"memory metadata is {length} characters as JSON; the limit is {_MAX_METADATA}")
-    return metadata or None

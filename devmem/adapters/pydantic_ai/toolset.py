@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
@@ -18,7 +18,6 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
     ModelRequestPart,
-    ModelResponse,
     TextContent,
     ToolCallPart,
     ToolReturnPart,
@@ -28,7 +27,7 @@ from pydantic_ai.tools import RunContext
 from pydantic_ai.toolsets import FunctionToolset
 
 from devmem import Hit, Memory
-from devmem.adapters.hosts import agents_word, recalled, shown, writing
+from devmem.adapters.hosts import agents_word, last_said, recalled, shown, writing
 from devmem.errors import DevmemError, ItemNotFoundError
 from devmem.messages import Message, Role
 from devmem.text import shorten
@@ -202,19 +201,15 @@ def _said(messages: Sequence[ModelMessage]) -> Iterator[Message]:
         if isinstance(message, ModelRequest):
             role, text = Role.USER, text_of_prompt(message)
         else:
-            role, text = Role.ASSISTANT, _answer_of(message, outputs)
+            # The output that a response states by a call is kept as JSON.
+            calls = [part for part in message.parts if isinstance(part, ToolCallPart) and part.tool_call_id in outputs]
+            role, text = Role.ASSISTANT, message.text or "\n".join(call.args_as_json_str() for call in calls)
         if text.strip():
             time = message.timestamp.timestamp() if message.timestamp else None
             named = f"{message.run_id}\0{time}\0{role.value}\0{text}"
             seen[named] += 1
             own = hashlib.sha256(f"{seen[named]}\0{named}".encode()).hexdigest()[:32] if message.run_id else ""
             yield Message(text, role=role, id=own, created_at=time)
-
-
-def _answer_of(response: ModelResponse, outputs: Collection[str]) -> str:
-    """Return the text of a response, or else the output that it states by a call, as JSON."""
-    calls = (part for part in response.parts if isinstance(part, ToolCallPart) and part.tool_call_id in outputs)
-    return response.text or "\n".join(call.args_as_json_str() for call in calls)
 
 
 def _texts(part: UserPromptPart) -> Iterator[str]:
@@ -242,34 +237,22 @@ def recalling(memory: MemoryOf, *, limit: int = 5, token_budget: int = 2000, rel
 
     async def process(run: RunContext[Any], messages: list[ModelMessage]) -> list[ModelMessage]:
         history = [_without_recalled(message) for message in messages]
-        at, prompt = _last_prompt(history)
-        if not prompt:
+        prompts = [text_of_prompt(message) if isinstance(message, ModelRequest) else "" for message in history]
+        at = last_said([("user", text) for text in prompts])
+        asked = None if at is None else history[at]
+        if at is None or not isinstance(asked, ModelRequest):
             return history
         mine = memory_of(memory, run)
         given = [message.content for message in _said(history)]
-        asked = history[at]
+        first = next(place for place, part in enumerate(asked.parts) if isinstance(part, UserPromptPart))
         times = [part.timestamp for part in asked.parts if isinstance(part, UserPromptPart)]
-        block = await run_sync(lambda: recall(mine, prompt, shown=given, asked_at=times[-1]))
-        if block and isinstance(asked, ModelRequest):
+        block = await run_sync(lambda: recall(mine, prompts[at].strip(), shown=given, asked_at=times[-1]))
+        if block:
             part = UserPromptPart([TextContent(block, metadata=MARK)])
-            history[at] = replace(asked, parts=_before_prompt(asked.parts, part))
+            history[at] = replace(asked, parts=[*asked.parts[:first], part, *asked.parts[first:]])
         return history
 
     return process
-
-
-def _last_prompt(messages: Sequence[ModelMessage]) -> tuple[int, str]:
-    """Return the place and the text of the user's last prompt; an empty text where there is none."""
-    for at in reversed(range(len(messages))):
-        message = messages[at]
-        if isinstance(message, ModelRequest) and (text := text_of_prompt(message).strip()):
-            return at, text
-    return 0, ""
-
-
-def _before_prompt(parts: Sequence[ModelRequestPart], recalled: UserPromptPart) -> list[ModelRequestPart]:
-    at = next(at for at, part in enumerate(parts) if isinstance(part, UserPromptPart))
-    return [*parts[:at], recalled, *parts[at:]]
 
 
 def _without_recalled(message: ModelMessage) -> ModelMessage:

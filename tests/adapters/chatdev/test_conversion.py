@@ -31,7 +31,7 @@ class Snapshot(SimpleNamespace):
 
 
 def test_without_chatdev_the_error_says_where_it_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("devmem.adapters.chatdev.installing.find_spec", lambda _name: None)
+    monkeypatch.setattr("devmem.adapters.chatdev.find_spec", lambda _name: None)
     with pytest.raises(HostNotFoundError, match="PYTHONPATH") as caught:
         install()
     assert isinstance(caught.value, ImportError)

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.adapters.files import FileCommands, FolderLimits
-from devmem.adapters.files.commands import inserted, lines_of, replaced
-from devmem.adapters.files.store import ROOT, resolved
+from devmem.adapters.files import ROOT, FileCommands, FolderLimits, resolved
 from devmem.errors import MemoryFileError
 
 NOTES = "/memories/notes.md"
@@ -76,10 +74,13 @@ class TestEditing:
 
     def test_a_text_that_is_missing_or_repeated_changes_nothing(self, commands: FileCommands) -> None:
         commands.create(NOTES, "tea\ncoffee\ntea")
+        commands.create("/memories/other.md", "aaa")
         with pytest.raises(MemoryFileError, match=r"old_str `milk` did not appear verbatim in /memories/notes\.md"):
             commands.str_replace(NOTES, "milk", "")
         with pytest.raises(MemoryFileError, match=r"Multiple occurrences of old_str `tea` in lines: 1, 3\. Please"):
             commands.str_replace(NOTES, "tea", "mate")
+        with pytest.raises(MemoryFileError, match="Multiple occurrences"):
+            commands.str_replace("/memories/other.md", "aa", "b")
         with pytest.raises(MemoryFileError, match="old_str is empty"):
             commands.str_replace(NOTES, "", "mate")
         assert text_of(commands) == "tea\ncoffee\ntea"
@@ -232,25 +233,3 @@ class TestPaths:
         assert place == ROOT or place.startswith(f"{ROOT}/")
         assert not {"..", ".", ""} & set(place.split("/")[1:])
         assert resolved(place) == place
-
-
-class TestTexts:
-    @given(st.text("ab\n"), st.text("ab\n", min_size=1, max_size=3), st.text("ab\n", max_size=3))
-    def test_a_replacement_changes_the_one_place_or_is_refused(self, text: str, old: str, new: str) -> None:
-        places = [at for at in range(len(text)) if text.startswith(old, at)]
-        if len(places) != 1:
-            with pytest.raises(MemoryFileError):
-                replaced(NOTES, text, old, new)
-            return
-        made = replaced(NOTES, text, old, new)
-        assert made.text == text[: places[0]] + new + text[places[0] + len(old) :]
-        assert made.line == text[: places[0]].count("\n") + 1
-
-    @given(st.text("ab\n"), st.integers(min_value=-1, max_value=9), st.text("cd", max_size=3))
-    def test_an_inserted_line_is_where_it_was_put_and_the_others_stay(self, text: str, line: int, new: str) -> None:
-        lines = lines_of(text)
-        if not 0 <= line <= len(lines):
-            with pytest.raises(MemoryFileError):
-                inserted(text, line, new)
-            return
-        assert inserted(text, line, new) == "".join(f"{each}\n" for each in [*lines[:line], new, *lines[line:]])
