@@ -58,16 +58,3 @@ def test_bm25_alone_ranks_short_items_as_the_store_s_full_text(query: str) -> No
     rows = range(len(ITEMS))
     index.add(rows, [encode_terms(indexed_text(text, one)) for text, one in zip(texts, ITEMS, strict=True)])
     assert ranked(ITEMS, query) == [ITEMS[row].id for row in index.query(QueryText(query)).top(10)] != []
-
-
-def test_the_day_of_what_an_item_tells_of_is_found() -> None:
-    assert ranked(ITEMS, "What was on 17 March?")[0] == "A bus came a"
-
-
-def test_a_single_character_weighs_less_than_a_word() -> None:
-    assert ranked([item("Bus"), item("筝"), item("Bus!"), item("Tram")], "bus 筝")[-1] == "筝"
-
-
-def test_stop_words_do_not_make_an_item_long() -> None:
-    plain, wordy = item("bus nine tram seat mat"), item("it was the bus that you and I were on at nine")
-    assert ranked([plain, wordy], "bus")[0] == wordy.id

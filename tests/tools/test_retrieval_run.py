@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from devmem.stores import EmbeddingConfig, QueryEmbedding, Vector
+from devmem.stores import QueryEmbedding
 from devmem.testing import HashEmbedder
 from tests.tools.retrieval_data import LOCOMO, LONGMEMEVAL, UNITS, write
 from tools.bench.__main__ import app
@@ -118,68 +116,6 @@ def test_a_text_is_embedded_once_a_run(tmp_path: Path) -> None:
     assert sorted(text for text in embedder.texts if text in texts) == sorted(texts)
 
 
-def test_each_configuration_of_a_model_embeds_for_itself() -> None:
-    opened: dict[int, HashEmbedder] = {}
-    memo = EmbeddingMemo(lambda config: opened.setdefault(config.params.threads, HashEmbedder(8)))
-    for threads in (1, 2, 1):
-        memo.open(EmbeddingConfig.model_validate({"params": {"threads": threads}})).embed(["a"])
-    assert {threads: embedder.texts for threads, embedder in opened.items()} == {1: ["a"], 2: ["a"]}
-
-
-@runtime_checkable
-class EmbedsTokens(Protocol):
-    """A further ability, as stores ask for one."""
-
-    def embed_tokens(self, texts: Sequence[str]) -> list[Vector]: ...
-
-
-class WithTokens(HashEmbedder):
-    """An embedder that has it."""
-
-    layers = 6
-
-    def embed_tokens(self, texts: Sequence[str]) -> list[Vector]:
-        self.texts.extend(texts)
-        return [np.stack([self.vector(word) for word in text.split()]) for text in texts]
-
-    def token_of(self, text: str, *, at: int) -> Vector:
-        return self.vector(text.split()[at])
-
-
-def test_further_abilities_of_an_embedder_stay_and_are_remembered() -> None:
-    inner = WithTokens(8)
-    opened: Any = EmbeddingMemo(lambda _: inner).open(EmbeddingConfig())
-    has_tokens = isinstance(opened, EmbedsTokens)
-    assert has_tokens
-    assert (opened.identity, opened.layers) == (inner.identity, 6)
-    assert [len(tokens) for tokens in opened.embed_tokens(["a b", "c", "a b"])] == [2, 1, 2]
-    assert [len(tokens) for tokens in opened.embed_tokens(["c", "d e f"])] == [1, 3]
-    assert inner.texts == ["a b", "c", "d e f"]
-    np.testing.assert_array_equal(opened.token_of("x y", at=1), inner.vector("y"))
-    plain = EmbeddingMemo(lambda _: HashEmbedder(8)).open(EmbeddingConfig())
-    assert not isinstance(plain, EmbedsTokens)
-
-
-def test_the_newest_token_vectors_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tools.bench.retrieval.memo._KEPT", 2)
-    inner = WithTokens(8)
-    opened: Any = EmbeddingMemo(lambda _: inner).open(EmbeddingConfig())
-    opened.embed_tokens(["a", "b", "c"])
-    opened.embed_tokens(["c", "a"])
-    assert inner.texts == ["a", "b", "c", "a"]
-
-
-def test_nothing_is_remembered_while_the_memo_is_set_aside() -> None:
-    embedder, memo = hashed()
-    opened = memo.open(EmbeddingConfig())
-    first = opened.embed(["a", "b", "a"])
-    assert embedder.texts == ["a", "b"]
-    with memo.set_aside():
-        opened.embed(["a"])
-    np.testing.assert_array_equal(opened.embed(["a", "b", "a"]), first)
-    assert embedder.texts == ["a", "b", "a"]
-
-
 class Fixed:
     """Ranks its ids as they are, and notes how many were asked for."""
 
@@ -233,14 +169,6 @@ def test_a_variant_is_yaml_or_json() -> None:
         "words": False,
         "similarity_threshold": 0.2,
     }
-
-
-def test_a_variant_may_ask_by_meaning_or_by_words_alone() -> None:
-    asked = QueryEmbedding("Where?")
-    by_meaning = parse_variant("a={search: {words: false, similarity_threshold: 0.5}}").query(asked, 3)
-    assert (by_meaning.text, by_meaning.embedding, by_meaning.similarity_threshold) == ("", asked, 0.5)
-    by_words = parse_variant("a={search: {meaning: false}}").query(asked, 3)
-    assert (by_words.text, by_words.embedding.text) == ("Where?", "")
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,6 @@ from typer.testing import CliRunner
 from devmem.search.score import WEIGHTS
 from tests.tools.retrieval_data import LOCOMO, write
 from tools.bench.__main__ import app
-from tools.bench.retrieval.signals import least, table
-from tools.bench.rows import Row
 
 
 def bench(*arguments: object) -> tuple[int, str]:
@@ -53,23 +51,3 @@ def test_a_file_that_is_no_data_set_is_refused(tmp_path: Path) -> None:
     code, output = bench(write(tmp_path / "notes.json", {"no": "data set"}))
     assert code == 2
     assert "notes.json" in output
-
-
-def test_the_least_mean_leaves_out_the_set_that_gains_most() -> None:
-    worth = {"chat": {"recall@10": 3.0}, "phone": {"recall@10": -1.0}, "scenes": {"recall@10": 0.5}}
-    assert least(worth, "recall@10") == pytest.approx(-0.25)
-
-
-def test_the_table_has_a_line_for_each_signal() -> None:
-    rows = [
-        Row(bench="signals", case=case, dataset="chat", metric=metric, value=value, unit="points")
-        for case, value in {"all signals": 71.0, "names": 0.5, "window": -0.25}.items()
-        for metric in ("recall@10", "ndcg@10")
-    ]
-    assert table(rows, markdown=True).splitlines() == [
-        "| signal | chat |",
-        "| --- | --- |",
-        "| all signals | 71.0, 71.0 |",
-        "| names | +0.5, +0.5 |",
-        "| window | -0.2, -0.2 |",
-    ]

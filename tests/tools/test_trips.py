@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import devmem
 from tools.trips.__main__ import app
 from tools.trips.pictures import picture_of
-from tools.trips.recorder import Call, Recorder, Trip
+from tools.trips.recorder import Recorder, Trip
 from tools.trips.scenario import TITLES, record_trips
 from tools.trips.sizes import first_use, sizes
 
@@ -47,15 +47,6 @@ def page(tmp_path: Path) -> Path:
     file = tmp_path / "page.md"
     file.write_text(PAGE, encoding="utf-8")
     return file
-
-
-def call(file: str, function: str, depth: int, *, resumed: bool = False) -> Call:
-    return Call(file=f"devmem/{file}.py", function=function, depth=depth, resumed=resumed)
-
-
-def arrows(*calls: Call) -> list[str]:
-    """Return the lines of a picture of calls in one thread."""
-    return [line.strip() for line in picture_of(Trip(name="add", threads=[calls])).splitlines()[2:-1]]
 
 
 def test_the_table_has_seven_trips(invoke: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
@@ -89,12 +80,6 @@ def test_pictures_start_at_the_callers_line_and_are_short(trips: list[Trip]) -> 
         assert 4 <= len(lines) <= 15
 
 
-def test_every_trip_leaves_the_file_that_it_enters(trips: list[Trip]) -> None:
-    for trip in trips:
-        assert trip.figures()["depth"] > 3, trip.name
-        assert trip.threads[0][0].depth == 1
-
-
 def test_a_renewed_page_is_up_to_date(invoke: Callable[..., tuple[int, str]], page: Path) -> None:
     code, output = invoke(str(page), "--check")
     assert code == 1
@@ -118,59 +103,6 @@ def test_a_changed_picture_is_noticed(invoke: Callable[..., tuple[int, str]], pa
     assert "out of date: search;" in output
     assert f"--write {page}" in output
     assert page.read_text(encoding="utf-8") == changed
-
-
-@pytest.mark.parametrize(
-    ("now", "then", "message"),
-    [
-        ("<!-- /trips:get -->", "", "is needed for get"),
-        ("<!-- trips:erase -->", "<!-- /trips:erase -->", "is needed for erase"),
-        ("The end.", "<!-- trips:add -->\n<!-- /trips:add -->", "is needed for add"),
-        ("The end.", "<!-- trips:forget -->", "no trip is named 'forget'"),
-    ],
-)
-def test_blocks_that_do_not_fit_the_trips_are_named(
-    invoke: Callable[..., tuple[int, str]], page: Path, now: str, then: str, message: str
-) -> None:
-    text = PAGE.replace(now, then)
-    page.write_text(text, encoding="utf-8")
-    for option in ("--write", "--check"):
-        code, output = invoke(str(page), option)
-        assert code == 1
-        assert message in output
-    assert page.read_text(encoding="utf-8") == text
-
-
-def test_a_page_that_does_not_exist_is_named(invoke: Callable[..., tuple[int, str]], tmp_path: Path) -> None:
-    code, output = invoke(str(tmp_path / "none.md"), "--check")
-    assert code == 1
-    assert "none.md" in output
-
-
-def test_options_for_the_page_exclude_one_another(invoke: Callable[..., tuple[int, str]], page: Path) -> None:
-    assert invoke(str(page), "--write", "--check")[0] == 2
-
-
-def test_calls_that_go_the_same_way_are_one_arrow() -> None:
-    found = arrows(call("a", "A.f", 1), call("b", "B.__init__", 2), call("b", "B.g", 2), call("b", "B.g", 2))
-    assert found == ['n0(["memory.add"]) -->|"1: A.f"| n1["a"]', 'n1 -->|"2: B.g, B"| n2["b"]']
-
-
-def test_a_callback_belongs_to_the_file_that_it_returns_to() -> None:
-    found = arrows(call("a", "f", 1), call("b", "run", 2), call("a", "f.<locals>.<lambda>", 3), call("c", "write", 4))
-    assert found[1:] == ['n1 -->|"2: run"| n2["b"]', 'n1 -->|"3: write"| n3["c"]']
-
-
-def test_the_callers_own_calls_keep_their_order() -> None:
-    found = arrows(call("runs", "Run.__enter__", 1), call("a", "add", 1), call("runs", "Run.commit", 1))
-    assert [line.partition("|")[2].partition("|")[0] for line in found] == ['"1: Run"', '"2: add"', '"3: Run.commit"']
-
-
-def test_a_generator_that_continues_is_no_call_of_its_own(trips: list[Trip]) -> None:
-    again = [call("a", "f", 1), call("b", "each", 2), call("b", "each", 2, resumed=True)]
-    assert Trip(name="add", threads=[again]).figures() == {"calls": 2, "files": 2, "depth": 2, "packages": 1}
-    recorded = [call for trip in trips for thread in trip.threads for call in thread]
-    assert any(call.resumed for call in recorded)
 
 
 def test_calls_in_other_threads_are_recorded() -> None:
