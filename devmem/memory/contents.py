@@ -140,43 +140,28 @@ class Envelope:
     """See `MemoryItem.indexed_fields`."""
 
 
-def envelope_of(
-    scope: Scope,
-    now: float,
-    *,
-    metadata: Mapping[str, JsonValue] | None = None,
-    time: When | None = None,
-    expires_at: When | timedelta | None = None,
-    trust: float | None = None,
-    source: Provenance | None = None,
-    derived_from: Sequence[str] | None = None,
-    fields: Sequence[str] | None = None,
-) -> Envelope:
-    """Return what the arguments of a call mean at the time `now`, in seconds since the epoch.
+def envelope_of(scope: Scope, now: float, options: Mapping[str, Any]) -> Envelope:
+    """Return what the `AddOptions` of a call mean at the time `now`, in seconds since the epoch.
 
     Raises:
         TypeError: the metadata are not a mapping, or the ids no list of texts.
         ValueError: a time is not one, trust is not from 0 to 1, a field is not a path, or JSON cannot hold a value.
     """
-    check_trust(trust)
+    time, expires_at, ids = (options.get(name) for name in ("time", "expires_at", "derived_from"))
+    check_trust(options.get("trust"))
+    if isinstance(ids, str) or not all(isinstance(each, str) for each in ids or ()):
+        raise TypeError(f"`derived_from` is a list of ids, not {ids!r}")
     return Envelope(
         scope=scope,
-        metadata=checked_metadata(metadata),
+        metadata=checked_metadata(options.get("metadata")),
         stored_at=now,
         event_time=None if time is None else parse_moment(time),
         expires_at=None if expires_at is None else expiry_of(expires_at, now),
-        trust=trust,
-        source=source,
-        parents=_checked_parents(derived_from),
-        fields=field_paths(fields),
+        trust=options.get("trust"),
+        source=options.get("source"),
+        parents=tuple(dict.fromkeys(ids or ())),
+        fields=field_paths(options.get("fields")),
     )
-
-
-def _checked_parents(ids: Sequence[str] | None) -> tuple[str, ...]:
-    """Return ids, each once; raise `TypeError` for what is not a list of texts."""
-    if isinstance(ids, str) or not all(isinstance(each, str) for each in ids or ()):
-        raise TypeError(f"`derived_from` is a list of ids, not {ids!r}")
-    return tuple(dict.fromkeys(ids or ()))
 
 
 def check_trust(trust: object) -> None:
@@ -226,11 +211,22 @@ def listed(
         TypeError: one has none of the forms that are accepted.
         ValueError: a text is blank, and has neither metadata nor a vector.
     """
-    given: list[Any] = [{"text": content, **named}] if isinstance(content, str) and named else _as_list(content)
+    given: list[Any]
+    several: object = content
+    if isinstance(content, str | Message | Mapping):
+        given = [{"text": content, **named}] if isinstance(content, str) and named else [content]
+    elif isinstance(several, Iterable) and not isinstance(several, bytes | bytearray):
+        given = list(several)
+    else:
+        raise TypeError(f"nothing that can be remembered: {content!r:.60}; expected {_FORMS}")
     for at, one in enumerate(given):
         form = one if isinstance(one, Mapping) and _is_text_form(one) else {"text": one}
         text = form["text"]
-        if not isinstance(text, str | Message) and not (isinstance(text, Mapping) and _is_message_form(text)):
+        # A `text` where `content` is expected would be lost among the message's metadata.
+        is_message = (
+            isinstance(text, Mapping) and _MESSAGE_FORM & text.keys() and ("content" in text or "text" not in text)
+        )
+        if not isinstance(text, str | Message) and not is_message:
             raise TypeError(f"number {at + 1} cannot be remembered: {one!r:.60}; expected {_FORMS}")
         stands_for_it = may_be_blank or form.get("metadata") or form.get("embedding") is not None
         if isinstance(text, str) and not text.strip() and not stands_for_it:
@@ -238,19 +234,6 @@ def listed(
     if isinstance(content, Message) and not readable_text(content):
         raise ValueError("there is nothing to remember: the message has no content")
     return given
-
-
-def _as_list(content: object) -> list[Any]:
-    if isinstance(content, str | Message | Mapping):
-        return [content]
-    if isinstance(content, Iterable) and not isinstance(content, bytes | bytearray):
-        return list(content)
-    raise TypeError(f"nothing that can be remembered: {content!r:.60}; expected {_FORMS}")
-
-
-def _is_message_form(raw: Mapping[str, Any]) -> bool:
-    # A `text` where `content` is expected would be lost among the message's metadata.
-    return bool(_MESSAGE_FORM & raw.keys()) and ("content" in raw or "text" not in raw)
 
 
 def _is_text_form(raw: Mapping[str, Any]) -> bool:
@@ -301,15 +284,14 @@ def drafts_of(contents: Sequence[Content], envelope: Envelope, *, history: bool 
         _LOG.info("%d of %d messages say nothing and are left out", len(read) - len(kept), len(read))
     if history:
         kept = [*in_history(kept)]
-    drafts = [_draft_of(one, envelope) for one in kept]
-    return [
-        replace(
-            draft,
-            item=replace(draft.item, indexed_fields=envelope.fields),
-            is_turn=history and is_turn(draft.item),
-        )
-        for draft in drafts
-    ]
+    drafts = []
+    for one in kept:
+        if isinstance(one, Message):
+            item = _item_of_message(one, envelope)
+            drafts.append(Draft(item=item, is_text=False, is_turn=history and is_turn(item)))
+        else:
+            drafts.append(_draft_of_text({"text": one} if isinstance(one, str) else one, envelope))
+    return drafts
 
 
 def in_history(messages: Iterable[Content]) -> Iterator[Message]:
@@ -346,18 +328,10 @@ def is_turn(item: MemoryItem) -> bool:
     return isinstance(form, Mapping) and str(form.get("id")).startswith(_TURN)
 
 
-def _draft_of(content: Content, envelope: Envelope) -> Draft:
-    if isinstance(content, str):
-        return _draft_of_text({"text": content}, envelope)
-    if isinstance(content, Mapping):
-        return _draft_of_text(content, _with_own(content, envelope))
-    return Draft(item=_item_of_message(content, envelope), is_text=False)
-
-
 def _draft_of_text(form: Mapping[str, Any], envelope: Envelope) -> Draft:
     """Return the draft of a text with what is said of it alone: its id or key, and its vector."""
-    item = with_vector(_item_of_text(form["text"], envelope), form.get("embedding"))
-    item_id, key = form.get("id"), form.get("key")
+    text, item_id, key = form["text"], form.get("id"), form.get("key")
+    item = with_vector(_item_of_text(text, _with_own(form, envelope)), form.get("embedding"))
     if item_id is not None and key is not None:
         raise ValueError("`id` and `key` both name the item of a text; give one of them")
     if key is not None:
@@ -370,13 +344,29 @@ def _draft_of_text(form: Mapping[str, Any], envelope: Envelope) -> Draft:
         if not is_named:
             raise ValueError("`if_version` is of the text that an `id` or a `key` names; give one of them")
     # Texts that are blank say nothing that could be repeated.
-    return Draft(item=item, is_text=True, replaces=is_named or not form["text"].strip(), if_version=if_version)
+    return Draft(item=item, is_text=True, replaces=is_named or not text.strip(), if_version=if_version)
+
+
+def _with_own(form: Mapping[str, Any], envelope: Envelope) -> Envelope:
+    """Return what holds for a dict with a text: what it says itself goes before what the call says."""
+    given = {name: form[name] for name in ("metadata", "expires_at", "trust") if form.get(name) is not None}
+    if (key := time_key(form)) is not None:
+        if other := next((name for name in TIME_KEYS if name != key and form.get(name) is not None), None):
+            raise ValueError(f"`{key}` and `{other}` both say when the text was said; put one of them into `metadata`")
+        given["time"] = form[key]
+    if not given:
+        return envelope
+    own = envelope_of(envelope.scope, envelope.stored_at, given)
+    said = {name: value for name in ("event_time", "expires_at", "trust") if (value := getattr(own, name)) is not None}
+    return replace(envelope, metadata={**envelope.metadata, **own.metadata}, **said)
 
 
 def _item_of_message(message: Message, envelope: Envelope) -> MemoryItem:
+    """Return the item of a message, whose id is the same each time in one scope and another one in another scope."""
+    named = json.dumps([asdict(envelope.scope), message.id], sort_keys=True)
     item = message_to_item(
         message,
-        item_id=_message_item_id(message.id, envelope.scope),
+        item_id=hashlib.sha256(named.encode()).hexdigest()[:32],
         scope=envelope.scope,
         summary=shorten(readable_text(message), SUMMARY_LENGTH),
         stored_at=envelope.stored_at,
@@ -387,23 +377,8 @@ def _item_of_message(message: Message, envelope: Envelope) -> MemoryItem:
         event_time=item.event_time if envelope.event_time is None else envelope.event_time,
         expires_at=envelope.expires_at,
         trust=item.trust if envelope.trust is None else envelope.trust,
+        indexed_fields=envelope.fields,
     )
-
-
-def _with_own(raw: Mapping[str, Any], envelope: Envelope) -> Envelope:
-    """Return what holds for a dict with a text: what it says itself goes before what the call says."""
-    own = checked_metadata(raw.get("metadata"))
-    said: dict[str, Any] = {"metadata": {**envelope.metadata, **own}}
-    if (key := time_key(raw)) is not None:
-        if other := next((name for name in TIME_KEYS if name != key and raw.get(name) is not None), None):
-            raise ValueError(f"`{key}` and `{other}` both say when the text was said; put one of them into `metadata`")
-        said["event_time"] = parse_moment(raw[key])
-    if raw.get("expires_at") is not None:
-        said["expires_at"] = expiry_of(raw["expires_at"], envelope.stored_at)
-    if raw.get("trust") is not None:
-        check_trust(raw["trust"])
-        said["trust"] = raw["trust"]
-    return replace(envelope, **said)
 
 
 def with_vector(item: MemoryItem, given: object) -> MemoryItem:
@@ -421,12 +396,6 @@ def with_vector(item: MemoryItem, given: object) -> MemoryItem:
     return replace(item, metadata={**others, VECTOR: mark}, embedding=(vector / length).astype(np.float32))
 
 
-def _check_text(text: object) -> None:
-    if not isinstance(text, str):
-        raise TypeError(f"`text` is text, not {text!r:.60}")
-    listed(text)
-
-
 def with_text(item: MemoryItem, text: str) -> MemoryItem:
     """Return the item with another text; its attachments stay.
 
@@ -434,7 +403,9 @@ def with_text(item: MemoryItem, text: str) -> MemoryItem:
         TypeError: it is not text.
         ValueError: it is blank.
     """
-    _check_text(text)
+    if not isinstance(text, str):
+        raise TypeError(f"`text` is text, not {text!r:.60}")
+    listed(text)
     summary, whole = _summary_of(text)
     said, answered = item.input_snapshot, item.output_snapshot
     if item.is_message:
@@ -485,13 +456,8 @@ def _item_of_text(text: str, envelope: Envelope) -> MemoryItem:
         scope=scope,
         provenance=source,
         trust=TRUST[source.kind] if envelope.trust is None else envelope.trust,
+        indexed_fields=envelope.fields,
     )
-
-
-def _message_item_id(name: str, scope: Scope) -> str:
-    """Return the id of a message's item in one scope: there it is stored once, in another scope it is another item."""
-    named = json.dumps([asdict(scope), name], sort_keys=True)
-    return hashlib.sha256(named.encode()).hexdigest()[:32]
 
 
 def _read_message(raw: Mapping[str, Any]) -> Message:
@@ -501,7 +467,15 @@ def _read_message(raw: Mapping[str, Any]) -> Message:
         form["source"] = form.pop("name")
     if isinstance(parts := form.get("content"), Sequence) and not isinstance(parts, str | bytes):
         form["content"] = "\n".join(part["text"] for part in parts if _is_text(part))
-        form["blocks"] = [*(form.get("blocks") or []), *(_block(part) for part in parts if not _is_text(part))]
+        # The block of a part that is not text has its type, and all else as it came.
+        blocks = [
+            {"type": part.get("type", "data"), "data": {key: value for key, value in part.items() if key != "type"}}
+            if isinstance(part, Mapping)
+            else part
+            for part in parts
+            if not _is_text(part)
+        ]
+        form["blocks"] = [*(form.get("blocks") or []), *blocks]
     if (key := time_key(form)) is not None:
         form[key] = parse_moment(form[key])
     return load_message(form)
@@ -509,10 +483,3 @@ def _read_message(raw: Mapping[str, Any]) -> Message:
 
 def _is_text(part: object) -> bool:
     return isinstance(part, Mapping) and part.get("type") in _TEXT_PARTS and isinstance(part.get("text"), str)
-
-
-def _block(part: object) -> object:
-    """Return the block of a part that is not text: its type, and all else as it came."""
-    if not isinstance(part, Mapping):
-        return part
-    return {"type": part.get("type", "data"), "data": {key: value for key, value in part.items() if key != "type"}}

@@ -43,7 +43,11 @@ def erase_request(guard: ScopeGuard, ids: Iterable[object], selected: Selected) 
         TypeError: an id is not text.
         ScopeError: the scope is out of reach.
     """
-    named = _checked_ids(ids)
+    named: dict[str, None] = {}
+    for one in ids:
+        if not isinstance(one, str):
+            raise TypeError(f"an id is text, not {type(one).__name__}; several ids are forget(*ids)")
+        named[one] = None
     if unknown := sorted(selected.keys() - Selected.__annotations__.keys()):
         raise TypeError(f"{unknown[0]!r} selects nothing; there are {', '.join(Selected.__annotations__)}")
     given = cast("Mapping[str, object]", selected)
@@ -117,20 +121,6 @@ def _checked(name: str, value: object) -> str | None:
     if not value.strip():
         raise ValueError(f"`{name}` is empty; is a variable not set?")
     return value
-
-
-def _checked_ids(ids: Iterable[object]) -> list[str]:
-    """Return each id once.
-
-    Raises:
-        TypeError: one is not text; a list of ids needs a star before it.
-    """
-    found: dict[str, None] = {}
-    for one in ids:
-        if not isinstance(one, str):
-            raise TypeError(f"an id is text, not {type(one).__name__}; several ids are forget(*ids)")
-        found[one] = None
-    return list(found)
 
 
 _NONE: Final[Mapping[str, MemoryBase]] = {}

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from devmem.memory.memory import Memory
     from devmem.memory.scope import ScopeGuard
 
+Place: TypeAlias = str | os.PathLike[str] | Mapping[str, Any]
+"""Path or URL of a memory, a store of a workflow, or the declaration of a store."""
 Embedding: TypeAlias = str | EmbeddingConfig | Mapping[str, Any] | None
 """The model of a memory that is opened by its path: `auto`, a provider's name, an `embedding:` block, or None to search
 by words alone."""
@@ -55,7 +57,7 @@ _LOG: Final = logging.getLogger(__name__)
 
 
 def open(  # noqa: A001 - `devmem.open` is its name
-    place: str | os.PathLike[str] | Mapping[str, Any],
+    place: Place,
     *,
     embedding: Embedding | Embedder = "auto",
     fields: Sequence[str] | None = None,
@@ -90,48 +92,41 @@ def open(  # noqa: A001 - `devmem.open` is its name
         PluginError: the store's type is not installed.
         ValueError: an option for paths is given beside a workflow or a declaration, or a field is not a path.
     """
+    from devmem.memory.memory import Memory
+
     _unlock(place, key)
     block = _OWN_MODEL if isinstance(embedding, Embedder) else embedding
     workflow, name = declared_store(place, block, fields, guard)
     opener = (lambda _config: embedding) if isinstance(embedding, Embedder) else open_embedder
     store = make_store(workflow, name, session=session, embedders=opener)
-    _load(store, words_only=embedding is None)
+    try:
+        load_store(store)
+        if embedding is None:
+            record_words_only(store)
+    except BaseException:
+        store.close()
+        raise
+    config = store.setup.config
+    if key is not None or (isinstance(config, PlaceConfig) and store.setup.location(config.memory_path) is None):
+        # No other process can open it without the key, or what is in the memory of this one.
+        return Memory(store)
+    if not isinstance(place, Mapping) and "://" not in os.fsdecode(place):
+        place = expanded(place).absolute()
     options = {"embedding": embedding, "fields": fields, "guard": guard, "session": session}
-    return _handle(store, place, options if key is None else None)
+    return Memory(store, opening=partial(_reopened, place, options))
 
 
 aopen = in_thread_of(open)
 
 
-def _handle(
-    store: MemoryBase, place: str | os.PathLike[str] | Mapping[str, Any], options: dict[str, Any] | None
-) -> Memory:
-    """Return the handle on a store; with options, a pickle of it opens a place that lasts with these."""
-    from devmem.memory.memory import Memory
-
-    if options is None or not _is_lasting(store):
-        return Memory(store)
-    return Memory(store, opening=partial(_reopened, _absolute(place), options))
-
-
-def _reopened(place: str | os.PathLike[str] | Mapping[str, Any], options: dict[str, Any], guard: ScopeGuard) -> Memory:
+def _reopened(place: Place, options: dict[str, Any], guard: ScopeGuard) -> Memory:
     """Return the handle of a pickle."""
     from devmem.memory.memory import Memory
 
     return Memory(open(place, **options).store, guard=guard, opening=partial(_reopened, place, options))
 
 
-def _absolute(place: str | os.PathLike[str] | Mapping[str, Any]) -> str | os.PathLike[str] | Mapping[str, Any]:
-    return place if isinstance(place, Mapping) or "://" in os.fsdecode(place) else expanded(place).absolute()
-
-
-def _is_lasting(store: MemoryBase) -> bool:
-    """Whether the place of a store outlives this process."""
-    config = store.setup.config
-    return not isinstance(config, PlaceConfig) or store.setup.location(config.memory_path) is not None
-
-
-def _unlock(place: str | os.PathLike[str] | Mapping[str, Any], key: KeySource | None) -> None:
+def _unlock(place: Place, key: KeySource | None) -> None:
     """Use a key for the file of a path; without one refuse the path that another caller in this process has a key of.
 
     Raises:
@@ -145,13 +140,8 @@ def _unlock(place: str | os.PathLike[str] | Mapping[str, Any], key: KeySource | 
         return
     if key is not None:
         _unlock_files(path, StoreKey(key))
-    elif default_key() is None and path != _MEMORY and _is_locked(path):
+    elif default_key() is None and path != _MEMORY and (file := file_of(path)) and key_of(expanded(file)) is not None:
         raise EncryptionError(path, "is encrypted: open it with its key (`key=`).")
-
-
-def _is_locked(path: str) -> bool:
-    file = file_of(path)
-    return file is not None and key_of(expanded(file)) is not None
 
 
 def _use_default_key(path: str) -> None:
@@ -168,16 +158,6 @@ def _unlock_files(path: str, key: StoreKey) -> None:
         shown = location_without_credentials(path)
         raise EncryptionError(shown, "cannot be encrypted: a key is for SQLite files (a database has its server's).")
     unlock(expanded(file), key)
-
-
-def _load(store: MemoryBase, *, words_only: bool) -> None:
-    try:
-        load_store(store)
-        if words_only:
-            record_words_only(store)
-    except BaseException:
-        store.close()
-        raise
 
 
 def record_words_only(store: MemoryBase) -> None:
@@ -202,7 +182,7 @@ def is_in_workflow(place: str) -> bool:
 
 
 def declared_store(
-    place: str | os.PathLike[str] | Mapping[str, Any],
+    place: Place,
     embedding: Embedding = "auto",
     fields: Sequence[str] | None = None,
     guard: GuardConfig | Mapping[str, Any] | None = None,
@@ -262,14 +242,13 @@ def declared_like(place: str, workflow: Workflow, store: str) -> tuple[Workflow,
 
 
 def _refuse_options(embedding: Embedding, fields: Sequence[str] | None, guard: object, where: str) -> None:
-    if embedding != "auto":
-        raise ValueError(f"`embedding` is for a memory that is opened by its path; put the block into {where}")
-    if fields is not None:
-        raise ValueError(
-            f"`fields` are for a memory that is opened by its path; put `index: {{fields: [...]}}` into {where}"
-        )
-    if guard is not None:
-        raise ValueError(f"`guard` is for a memory that is opened by its path; put the block into {where}")
+    for name, is_given, block in (
+        ("embedding", embedding != "auto", "the block"),
+        ("fields", fields is not None, "`index: {fields: [...]}`"),
+        ("guard", guard is not None, "the block"),
+    ):
+        if is_given:
+            raise ValueError(f"`{name}` is for a memory that is opened by its path; put {block} into {where}")
 
 
 def _store_of(workflow: Workflow, name: str | None) -> tuple[Workflow, str]:

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeAlias, Unpack, overload
@@ -27,12 +26,13 @@ from devmem.memory.scope import (
     make_filter,
     split_scope,
 )
+from devmem.memory.statistics import value_counts
 from devmem.memory.tables import Hits, Items
 from devmem.model.caller import Caller, Stage, current_actor
 from devmem.model.conditions import Order, Scalar
-from devmem.model.filters import Filter, counted, values_at
+from devmem.model.filters import Filter
 from devmem.model.items import LEAST_TRUST, MemoryItem
-from devmem.model.results import Hit, MemoryRetrievalResult, SearchReport
+from devmem.model.results import Hit, MemoryRetrievalResult
 from devmem.model.times import When
 from devmem.model.twins import as_async, in_thread
 from devmem.models.given_vectors import checked_vector
@@ -152,39 +152,29 @@ class MemoryReader:
         given = checked_vector("vector", vector)
         return QueryEmbedding(query, given=(given / np.linalg.norm(given.astype(np.float64))).astype(np.float32))
 
-    def _found(self, asked: MemoryQuery) -> SearchReport:
+    def _hits(self, asked: MemoryQuery, shown: slice, like: str | None) -> Hits:
+        matching = asked.where
         try:
-            return self.store.search(asked)
+            report = self.store.search(asked)
         except EmbeddingMismatchError as error:
             if asked.embedding.given is None or not isinstance(self.store, CollectionMemory):
                 raise
             wanted, given = self.store.info().dimension, len(asked.embedding.given)
             raise ValueError(f"`vector` has {given} numbers; the vectors of this memory have {wanted}") from error
-
-    def _hits(self, asked: MemoryQuery, shown: slice, like: str | None) -> Hits:
-        matching, report = asked.where, self._found(asked)
-        hits = [hit for hit in report.hits if in_scope(hit.item, matching) and hit.item.id != like]
-        hits = hits[shown]
+        hits = [hit for hit in report.hits if in_scope(hit.item, matching) and hit.item.id != like][shown]
         if self.guard.is_bound or "user" not in matching.unbound:
             return Hits(hits)
-        left_out = partial(self._count_of_users, matching)
-        return self._warned(Hits(hits, left_out=left_out))
-
-    def _count_of_users(self, where: Filter) -> int:
-        """Return the number of items that a filter leaves out because they belong to users."""
-        everybody = replace(where, unbound=tuple(part for part in where.unbound if part != "user"))
-        return self.store.count(everybody) - self.store.count(where)
-
-    def _warned(self, hits: Hits) -> Hits:
-        """Warn once that items were left out; as counting takes time, only the first and empty answers are checked."""
-        if not self._has_warned and not (self._searched and hits) and hits.left_out > 0:
+        everybody = replace(matching, unbound=tuple(part for part in matching.unbound if part != "user"))
+        found = Hits(hits, left_out=lambda: self.store.count(everybody) - self.store.count(matching))
+        # It is said once; as counting takes time, only the first and empty answers are checked.
+        if not self._has_warned and not (self._searched and hits) and found.left_out > 0:
             self._has_warned = True
             _LOG.warning(
                 "memory %r: %d item(s) that belong to users were not searched, as no user was named; user=ID searches "
-                "those of a user, user=devmem.ANY everybody's.", self.store.name, hits.left_out,
+                "those of a user, user=devmem.ANY everybody's.", self.store.name, found.left_out,
             )  # fmt: skip
         self._searched = True
-        return hits
+        return found
 
     def context(
         self,
@@ -268,18 +258,20 @@ class MemoryReader:
         With `archived`, the item may also be in the archive.
         """
         if isinstance(id, str):
-            return self._item(id) or (self._archived_item(id) if archived else None)
+            return self._item(id, archived=archived)
         wanted = [checked_name("id", one) for one in dict.fromkeys(id)]
         reach, now = self.guard.filter(), self._clock()
         found = {item.id: item for item in self.store.get(wanted) if reach.admits(item, now)} if wanted else {}
         return Items(found[one] for one in wanted if one in found)
 
-    def _item(self, item_id: str) -> MemoryItem | None:
+    def _item(self, item_id: str, *, archived: bool = False) -> MemoryItem | None:
         if not isinstance(item_id, str):
             raise TypeError(f"an id is text, not {item_id!r:.60}; several ids are one call each")
         reach, now = self.guard.filter(), self._clock()
-        found = (item for item in self.store.get([item_id]) if item.id == item_id)
-        return next((item for item in found if reach.admits(item, now)), None)
+        found = [item for item in self.store.get([item_id]) if item.id == item_id and reach.admits(item, now)]
+        if archived and not found:
+            found = [item for item in archived_items(self.store, [item_id]) if reach.admits(item, now)]
+        return found[0] if found else None
 
     def list(
         self,
@@ -325,11 +317,6 @@ class MemoryReader:
             for record in some:
                 yield record
 
-    def _archived_item(self, item_id: str) -> MemoryItem | None:
-        reach, now = self.guard.filter(), self._clock()
-        found = archived_items(self.store, [item_id])
-        return next((item for item in found if reach.admits(item, now)), None)
-
     @overload
     def count(self, *, by: None = None, where: Where | None = None, **scope: Unpack[ScopeParts]) -> int: ...
 
@@ -354,9 +341,7 @@ class MemoryReader:
         matching = self.guard.matching(where, **scope)
         if by is None:
             return self.store.count(matching)
-        if isinstance(self.store, CollectionMemory):
-            return self.store.value_counts(by, matching)
-        return counted((value, 1) for item in every_item(self.store, matching) for value in values_at(item, by))
+        return value_counts(self.store, by, matching)
 
     def __len__(self) -> int:
         """Return the number of all items within reach, whoever they belong to."""

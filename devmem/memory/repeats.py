@@ -65,18 +65,16 @@ def remembered(
         content: a text, a message, or several of them.
         options: of the call.
     """
-    item_id, key = options.pop("id", None), options.pop("key", None)
-    vector, if_version = options.pop("embedding", None), options.pop("if_version", None)
-    named: NamedOptions = {"id": item_id, "key": key, "embedding": vector, "if_version": if_version}
+    named = {name: options.pop(name, None) for name in NamedOptions.__annotations__}  # type: ignore[misc]
     check_one_text(content, named)
     history = options.pop("history", False)
     scope, said = split_scope(options, AddOptions)
     within = replace(guard.restricted(scope).scope(), trace=telemetry.trace_id())
-    facts = envelope_of(within, now, **said)
+    facts = envelope_of(within, now, said)
     drafts = drafts_of(listed(content, named, may_be_blank=bool(facts.metadata)), facts, history=history)
     check_sources(guard, [draft.item for draft in drafts], store.get)
-    name: telemetry.MemoryOperationName = "create_memory" if item_id is None and key is None else "upsert_memory"
-    with observed(store, name, record=item_id) as operation:
+    is_new = named["id"] is None and named["key"] is None
+    with observed(store, "create_memory" if is_new else "upsert_memory", record=named["id"]) as operation:
         outcomes = store_drafts(store, drafts)
         operation.records(len(outcomes), lambda: records_of(draft.item for draft in drafts))
     return outcomes
@@ -160,8 +158,11 @@ class _Known:
 
     def outcomes_after(self, written: Mapping[str, WriteOutcome]) -> list[WriteOutcome]:
         """Return the outcomes of all drafts, given those of the items that were written."""
-        ids = (self.ids[at] for at in range(len(self.drafts)))
-        return [written[each] if each in written else _known_already(each) for each in ids]
+        reason = "the same is stored already"
+        return [
+            written.get(each) or WriteOutcome(status=WriteStatus.DUPLICATE, item_id=each, reason=reason)
+            for each in (self.ids[at] for at in range(len(self.drafts)))
+        ]
 
     def _place_named(self, places: Sequence[int]) -> None:
         """Place the items of ids that the caller chose, which replace nothing but what is in the same scope."""
@@ -188,7 +189,13 @@ class _Known:
         self.conditional.add(item.id)
         self.expected[item.id] = None if draft.if_version == NO_VERSION else draft.if_version
         # What replaces a known version gets the lifetime of a new item.
-        (fresh,) = store.stamped([replace(item, id=uuid4().hex)])
+        return self._with_new_lifetime(item)
+
+    def _with_new_lifetime(self, item: MemoryItem) -> MemoryItem:
+        """Return an item that expires when one that was never stored would."""
+        if not isinstance(self.store, CollectionMemory):
+            return item
+        (fresh,) = self.store.stamped([replace(item, id=uuid4().hex)])
         return replace(item, expires_at=fresh.expires_at)
 
     def _place_texts(self, places: Sequence[int], attempt: int) -> None:
@@ -203,7 +210,7 @@ class _Known:
                 self._put(at, item, None)
             elif not is_same_text(found, item):
                 taken.append(at)
-            elif (again := self._restated(found, item)) is not None:
+            elif (again := restated(found, self._with_new_lifetime(item))) is not None:
                 self._put(at, again, stored.get(item_id))
             else:
                 self.ids[at] = item_id
@@ -219,14 +226,6 @@ class _Known:
         self.ids[at] = item.id
         self.items[item.id] = item
         self.expected[item.id] = None if older is None else version_hash(older)
-
-    def _restated(self, found: MemoryItem, again: MemoryItem) -> MemoryItem | None:
-        """Return an item with a further statement of it; None where that says nothing new."""
-        if isinstance(self.store, CollectionMemory):
-            # As an item that was never stored it gets the lifetime of a new one.
-            (fresh,) = self.store.stamped([replace(again, id=uuid4().hex)])
-            again = replace(again, expires_at=fresh.expires_at)
-        return restated(found, again)
 
     def _place_messages(self, places: Sequence[int]) -> None:
         """Find messages under their ids, and those of a history also by their places in the conversation."""
@@ -273,7 +272,10 @@ class _Known:
                 # A host's id says nothing of the messages before it.
                 place = None
             elif follows and draft.item.id not in stored and following < len(before):
-                place = following if _continues(draft.item, before[following]) else None
+                # A message that no history named may be the one that is given in its place.
+                stored_there = before[following]
+                is_same = not is_turn(stored_there) and _said(draft.item) == _said(stored_there)
+                place = following if is_same else None
             follows = place is not None
             ids.append(draft.item.id if place is None else before[place].id)
             if place is not None:
@@ -302,10 +304,6 @@ class _Known:
         return sorted(said, key=lambda item: (item.created_at, _time_of(item)))
 
 
-def _known_already(item_id: str) -> WriteOutcome:
-    return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item_id, reason="the same is stored already")
-
-
 def check_vectors(store: CollectionMemory, items: Iterable[MemoryItem]) -> None:
     """Refuse vectors of the callers that do not fit.
 
@@ -323,11 +321,6 @@ def check_vectors(store: CollectionMemory, items: Iterable[MemoryItem]) -> None:
         )
     for vector in given:
         checked_vector("embedding", vector, store.embedder.identity.dimension or store.info().dimension)
-
-
-def _continues(item: MemoryItem, stored: MemoryItem) -> bool:
-    """Whether a stored message that no history named is the same as one that is given in its place."""
-    return not is_turn(stored) and _said(item) == _said(stored)
 
 
 def _said(item: MemoryItem) -> tuple[object, ...]:
@@ -399,7 +392,7 @@ def _id_of_text(item: MemoryItem, attempt: int) -> str:
 
 def copies_of(store: MemoryBase, item: MemoryItem) -> Iterator[MemoryItem]:
     """Yield the other items with the same text in the same scope, as files of earlier versions and runs have them."""
-    if not isinstance(store, CollectionMemory) or not _may_have_copies(item):
+    if not isinstance(store, CollectionMemory) or not is_same_text(item, item):
         return
     # With weights, a search ranks by these alone and returns hits that say the same; copies come first.
     asked = SearchQuery(text=item.content_summary, limit=_COPIES, where=exactly(item.scope), weights=Weights())
@@ -407,14 +400,9 @@ def copies_of(store: MemoryBase, item: MemoryItem) -> Iterator[MemoryItem]:
     while len(found) == asked.limit and is_same_text(found[-1].item, item):
         asked = replace(asked, limit=4 * asked.limit)
         found = store.collection.search(asked)
-    yield from (hit.item for hit in found if hit.item.id != item.id and is_same_text(hit.item, item))
+    yield from (hit.item for hit in found if is_copy(hit.item, item))
 
 
 def is_copy(other: MemoryItem, item: MemoryItem) -> bool:
     """Whether another item is a copy of one, as `copies_of` finds them."""
-    is_other = other.id != item.id and _may_have_copies(item)
-    return is_other and same_owner(other.scope, item.scope) and is_same_text(other, item)
-
-
-def _may_have_copies(item: MemoryItem) -> bool:
-    return not (item.is_message or KEY in item.metadata)
+    return other.id != item.id and is_same_text(other, item)

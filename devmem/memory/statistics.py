@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from devmem.model.filters import Filter, event_key
-from devmem.model.items import MemoryItem
+from devmem.model.conditions import Scalar
+from devmem.model.filters import Filter, counted, values_at
 from devmem.stores.abilities import every_item
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
@@ -18,7 +16,6 @@ from devmem.text.moments import local
 
 Counts: TypeAlias = tuple[tuple[str | None, int], ...]
 """Values with their numbers of items, the most frequent first; None stands for items without a value."""
-_KEYS: Final = ("agent", "user", "source_kind", "source_name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,35 +35,41 @@ class StoreStatistics:
 
 
 def statistics_of(store: MemoryBase, where: Filter, *, days: int) -> StoreStatistics:
-    """Return the numbers of the items that a filter admits; a store without a collection is read item by item."""
-    if isinstance(store, CollectionMemory):
-        counts = [tuple((_text(value), count) for value, count in store.value_counts(key, where)) for key in _KEYS]
-        by_day = counts_by_day(store, where, days=days)
-        items = store.count(where)
-    else:
-        kept = list(every_item(store, where))
-        counts = [_ranked(_value(item, key) for item in kept) for key in _KEYS]
-        found = Counter(local(event_key(item)[0]).date() for item in kept)
-        by_day = tuple((day, found[day]) for day in _days_from(_first_day(store, days), days))
-        items = len(kept)
-    agents, users, kinds, sources = counts
+    """Return the numbers of the items that a filter admits."""
+    agents, users, kinds, sources = (
+        tuple(
+            (None if value in (None, "") else str(value), number) for value, number in value_counts(store, key, where)
+        )
+        for key in ("agent", "user", "source_kind", "source_name")
+    )
     return StoreStatistics(
         store=store.name,
         type=store.setup.store_type,
-        items=items,
+        items=store.count(where),
         agents=agents,
         users=users,
         source_kinds=kinds,
         sources=sources,
-        days=by_day,
+        days=counts_by_day(store, where, days=days),
     )
+
+
+def value_counts(store: MemoryBase, key: str, where: Filter) -> list[tuple[Scalar | None, int]]:
+    """Return the values of a key with their numbers of items; a store without a collection is read item by item.
+
+    Raises:
+        FilterError: items have no such key.
+    """
+    if isinstance(store, CollectionMemory):
+        return store.value_counts(key, where)
+    return counted((value, 1) for item in every_item(store, where) for value in values_at(item, key))
 
 
 def counts_by_day(store: MemoryBase, where: Filter, *, days: int) -> tuple[tuple[date, int], ...]:
     """Return the numbers of items by the local day on which they happened, or else were stored; today comes last."""
-    first = _first_day(store, days)
+    today = local(store.setup.clock()).date()
     found = []
-    for day in _days_from(first, days):
+    for day in (today - timedelta(days=before) for before in reversed(range(max(days, 1)))):
         start, end = (_midnight(day + timedelta(days=more)).timestamp() for more in (0, 1))
         after = start if where.after is None else max(where.after, start)
         before = end if where.before is None else min(where.before, end)
@@ -74,28 +77,6 @@ def counts_by_day(store: MemoryBase, where: Filter, *, days: int) -> tuple[tuple
     return tuple(found)
 
 
-def _first_day(store: MemoryBase, days: int) -> datetime:
-    return _midnight(local(store.setup.clock()).date() - timedelta(days=max(days, 1) - 1))
-
-
-def _days_from(first: datetime, days: int) -> list[date]:
-    return [first.date() + timedelta(days=more) for more in range(days)]
-
-
 def _midnight(day: date) -> datetime:
     # The offset is that of the day itself: clocks may have changed since.
     return datetime.fromtimestamp(time.mktime(day.timetuple())).astimezone()
-
-
-def _value(item: MemoryItem, key: str) -> str | None:
-    if key == "source_kind":
-        return item.provenance.kind.value
-    return (item.provenance.name or None) if key == "source_name" else getattr(item.scope, key)
-
-
-def _text(value: object) -> str | None:
-    return None if value in (None, "") else str(value)
-
-
-def _ranked(values: Iterable[str | None]) -> Counts:
-    return tuple(Counter(values).most_common())

@@ -7,13 +7,14 @@ trace form a tree even where they are nested or parallel.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any, Final, Literal, Self, TypeAlias
+from functools import cache
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import JsonValue
+from pydantic import ConfigDict, Field, JsonValue, TypeAdapter
 
 from devmem.model.border import clean_fields
 from devmem.model.results import Hit
@@ -60,14 +61,16 @@ class Participant:
 class Interaction:
     """One record."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(coerce_numbers_to_str=True)
+
     id: str
-    conversation: str
-    trace: str
+    conversation: Annotated[str, Field(alias="conversation_id")]
+    trace: Annotated[str, Field(alias="trace_id")]
     source: Participant
     target: Participant
-    kind: InteractionKind
+    kind: Annotated[InteractionKind, Field(alias="type")]
     content: str
-    event_time: float
+    event_time: Annotated[float, Field(alias="timestamp")]
     """When it happened: seconds since the epoch, UTC."""
     sequence: int = 0
     """Position among the records of its process, for records of the same time."""
@@ -79,89 +82,56 @@ class Interaction:
     """Arguments of the call, as far as they have a JSON form."""
     extras: Mapping[str, JsonValue] = field(default_factory=dict)
     language: str = "en"
-    user: str | None = None
+    user: Annotated[str | None, Field(alias="user_id")] = None
     """Id of the user whom the trace belongs to; None where it is unscoped."""
 
     def __post_init__(self) -> None:
         clean_fields(self, "content", "params", "extras")
 
-    def to_row(self) -> list[JsonValue]:
-        """Return the fields as a list in the order of the JSON form's keys; the time is in seconds since the epoch."""
-        return [
-            self.id,
-            self.conversation,
-            self.trace,
-            self.source.name,
-            _VALUES[self.source.type],
-            self.target.name,
-            _VALUES[self.target.type],
-            _VALUES[self.kind],
-            self.content,
-            self.event_time,
-            self.sequence,
-            self.pair_id,
-            self.parent_id,
-            self.params if type(self.params) is dict else dict(self.params),
-            self.extras if type(self.extras) is dict else dict(self.extras),
-            self.language,
-            self.user,
-        ]
-
-    @classmethod
-    def from_row(cls, row: Sequence[Any]) -> Self:
-        """Read what `to_row` returned.
-
-        Raises:
-            ValueError: it is not such a list.
-        """
-        item_id, conversation, trace, source, source_type, target, target_type, kind, *rest = row
-        source = Participant(source, ParticipantType(source_type))
-        target = Participant(target, ParticipantType(target_type))
-        values = (item_id, conversation, trace, source, target, InteractionKind(kind), *rest)
-        given: dict[str, Any] = dict(zip(_FIELDS, values, strict=True))
-        return cls(**given)
-
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; the time is ISO 8601 in UTC."""
-        form: dict[str, Any] = dict(zip(_JSON_KEYS, self.to_row(), strict=True))
-        form[_TIME_KEY] = datetime.fromtimestamp(self.event_time, UTC).isoformat(timespec="microseconds")
+        form: dict[str, Any] = _adapter().dump_python(self, mode="json", by_alias=True)
+        for side in _SIDES:
+            form[f"{side}_type"], form[side] = form[side]["type"], form[side]["name"]
+        form["timestamp"] = datetime.fromtimestamp(self.event_time, UTC).isoformat(timespec="microseconds")
         return form
 
     @classmethod
-    def from_json(cls, raw: Mapping[str, Any]) -> Self:
+    def from_json(cls, raw: Mapping[str, Any]) -> Interaction:
         """Read the JSON form.
 
         Raises:
             KeyError: a key is missing.
             ValueError: a value is not of its kind.
         """
-        form = {**_JSON_DEFAULTS, **raw}
-        form[_TIME_KEY] = datetime.fromisoformat(str(form[_TIME_KEY])).timestamp()
-        form |= {key: str(form[key]) for key in _JSON_TEXTS}
-        form["sequence"] = int(form["sequence"])
-        form |= {key: dict(form[key] or {}) for key in ("params", "extras")}
-        return cls.from_row([form[key] for key in _JSON_KEYS])
+        form = {key: value for key, value in raw.items() if value is not None}
+        for side in _SIDES:
+            form[side] = {"name": str(form[side]), "type": form[f"{side}_type"]}
+        form["timestamp"] = datetime.fromisoformat(str(form["timestamp"])).timestamp()
+        return _adapter().validate_python(form)
+
+    def dump(self) -> str:
+        """Return the record as a text that `load` reads, faster than its JSON form.
+
+        Raises:
+            TypeError: a value has no JSON form.
+            ValueError: a value cannot be written.
+        """
+        return _adapter().dump_json(self, by_alias=True).decode()
+
+    @classmethod
+    def load(cls, text: str) -> Interaction:
+        """Return the record of a text that `dump` wrote; raise `ValueError` for any other."""
+        return _adapter().validate_json(text)
 
 
-_VALUES: Final[Mapping[str, str]] = {one: one.value for kinds in (ParticipantType, InteractionKind) for one in kinds}
-"""Values of the enumerations as plain strings, which are serialized ten times as fast as their members."""
-_FIELDS: Final = tuple(part.name for part in fields(Interaction))
-_JSON_KEYS: Final = tuple(
-    "id conversation_id trace_id source source_type target target_type type content timestamp sequence pair_id "
-    "parent_id params extras language user_id".split()
-)
-"""Keys of the JSON form, in the order of `Interaction.to_row`."""
-_TIME_KEY: Final = "timestamp"
-_JSON_TEXTS: Final = ("id", "conversation_id", "trace_id", "source", "target", "content", "pair_id", "language")
-_JSON_DEFAULTS: Final[Mapping[str, Any]] = {
-    "sequence": 0,
-    "pair_id": "",
-    "parent_id": None,
-    "params": {},
-    "extras": {},
-    "language": "en",
-    "user_id": None,
-}
+_SIDES: Final = ("source", "target")
+
+
+@cache
+def _adapter() -> TypeAdapter[Interaction]:
+    # Built at its first use: that takes longer than the rest of the import.
+    return TypeAdapter(Interaction)
 
 
 def in_order(records: Iterable[Interaction]) -> list[Interaction]:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from pydantic_core import from_json, to_json
-
 from devmem.errors import OutboxError
 from devmem.model.interactions import Interaction
 from devmem.storage.pending import RECORD, DeliveryPolicy, Entry, Outbox, deliver
@@ -45,24 +43,11 @@ def pending_file(location: str | Path) -> Path:
     return Path(f"{location}.pending")
 
 
-def dump_record(interaction: Interaction) -> str:
-    """Return a record as the text that waits.
-
-    Raises:
-        TypeError: a value has no JSON form.
-        ValueError: a value cannot be written.
-    """
-    return to_json(interaction.to_row()).decode()
-
-
-def load_record(payload: str) -> Interaction:
-    """Return the record of a text that `dump_record` made; raises `ValueError` for any other."""
-    return Interaction.from_row(from_json(payload))
-
-
 def records_in(file: Path, store: str = "") -> Outbox[Interaction]:
     """Return the records that wait in a file for a store; a record survives the death of the process once it is put."""
-    return Outbox(file, dump=dump_record, load=load_record, kind=RECORD, place=store, limit=_LIMIT, durability="normal")
+    return Outbox(
+        file, dump=Interaction.dump, load=Interaction.load, kind=RECORD, place=store, limit=_LIMIT, durability="normal"
+    )
 
 
 def send_records(sink: Sink, records: Outbox[Interaction], patience: float) -> Exception | None:

@@ -22,7 +22,7 @@ from devmem.forks import follow_forks
 from devmem.model.interactions import Interaction, ParticipantType
 from devmem.recording import calls as context
 from devmem.recording.content import Renderer, SecretMask
-from devmem.recording.forwarder import Forwarder, Sink, dump_record, records_in
+from devmem.recording.forwarder import Forwarder, Sink, records_in
 from devmem.stores.memory import MemoryBase
 from devmem.text.retry import Backoff
 
@@ -175,7 +175,7 @@ class InteractionRecorder:
 
     def _write(self, interaction: Interaction) -> bool:
         """Write a record; return whether there was room for it."""
-        payload = dump_record(interaction)
+        payload = interaction.dump()
         if len(payload) > self._room:
             self._room = self.options.max_pending_bytes - self._records.waiting_bytes()
         if len(payload) > self._room:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from devmem.model.interactions import Interaction
 from devmem.model.items import MemoryItem, Scope
-from devmem.recording.forwarder import load_record, records_in, send_records
+from devmem.recording.forwarder import records_in, send_records
 from devmem.recording.log import InteractionStore
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.pending import RECORD, WRITE, PendingRow, pending_rows, remove_rows
@@ -72,7 +73,7 @@ def _items_of(row: PendingRow) -> tuple[MemoryItem, ...]:
                     trust=payload.trust,
                 ),
             )
-        record = load_record(row.payload)
+        record = Interaction.load(row.payload)
     except ValueError:
         # An unreadable row belongs to no user; the search of the files finds it if it has a word of the items.
         return ()

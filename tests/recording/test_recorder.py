@@ -325,5 +325,5 @@ def test_interactions_survive_their_json_form() -> None:
         user="ann",
     )
     assert Interaction.from_json(one.to_json()) == one
-    assert Interaction.from_row(one.to_row()) == one
+    assert Interaction.load(one.dump()) == one
     assert one.to_json()["timestamp"] == "2023-11-14T22:13:20.123456+00:00"
