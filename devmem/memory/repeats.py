@@ -158,11 +158,11 @@ class _Known:
 
     def outcomes_after(self, written: Mapping[str, WriteOutcome]) -> list[WriteOutcome]:
         """Return the outcomes of all drafts, given those of the items that were written."""
-        reason = "the same is stored already"
-        return [
-            written.get(each) or WriteOutcome(status=WriteStatus.DUPLICATE, item_id=each, reason=reason)
-            for each in (self.ids[at] for at in range(len(self.drafts)))
+        known = [
+            WriteOutcome(status=WriteStatus.DUPLICATE, item_id=self.ids[at], reason="the same is stored already")
+            for at in range(len(self.drafts))
         ]
+        return [written.get(self.ids[at], outcome) for at, outcome in enumerate(known)]
 
     def _place_named(self, places: Sequence[int]) -> None:
         """Place the items of ids that the caller chose, which replace nothing but what is in the same scope."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from operator import ge, gt, le, lt
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from devmem.errors import FilterError
 from devmem.model.border import clean_text
@@ -54,7 +55,12 @@ OF_SEVERAL: Final = frozenset({Operator.ONE_OF, Operator.DIFFERS_FROM, Operator.
 """Operators that compare with any number of values."""
 _OF_TEXT: Final = frozenset({Operator.STARTS_WITH, Operator.CONTAINS_TEXT})
 _OF_TIME: Final = frozenset({Operator.AFTER, Operator.BEFORE})
-_RANGES: Final = frozenset({Operator.ABOVE, Operator.AT_LEAST, Operator.BELOW, Operator.AT_MOST})
+_COMPARISONS: Final[Mapping[Operator, Callable[[Any, Any], bool]]] = {
+    Operator.ABOVE: gt,
+    Operator.AT_LEAST: ge,
+    Operator.BELOW: lt,
+    Operator.AT_MOST: le,
+}
 _UNALIGNED: Final = re.compile("[\x00-\x03\ue000-\ue7ff]")
 """Characters that a text which is looked for cannot begin with: databases encode some texts with them."""
 
@@ -77,7 +83,11 @@ class Condition:
         if len(self.values) > MAX_VALUES:
             raise FilterError("values", f"{len(self.values):,} values are more than {MAX_VALUES:,}")
         for value in self.values:
-            _check_scalar(value)
+            if not isinstance(value, str | int | float):
+                kind = type(value).__name__
+                raise FilterError("values", f"a value to compare with is text, a number or a flag, not {kind}")
+            if value != value:
+                raise FilterError("values", "nothing compares with NaN")
         if any(isinstance(value, str) for value in self.values):
             texts = tuple(clean_text(value) if isinstance(value, str) else value for value in self.values)
             object.__setattr__(self, "values", texts)
@@ -90,7 +100,7 @@ class Condition:
             raise FilterError("values", f"the text of `{self.operator}` cannot begin with {str(value)[0]!r}")
         if self.operator is Operator.EXISTS and not isinstance(value, bool):
             raise FilterError("values", f"`{self.operator}` is true or false, not {value!r}")
-        if self.operator in _RANGES and isinstance(value, bool):
+        if self.operator in _COMPARISONS and isinstance(value, bool):
             raise FilterError("values", f"nothing is above or below {value!r}")
         if self.operator in _OF_TIME and micros_of(value) is None:
             raise FilterError("values", f"`{self.operator}` compares with {TIME_FORM}, not {value!r}")
@@ -128,13 +138,10 @@ class Condition:
             case Operator.EXISTS:
                 return found is not None
             case Operator.AFTER | Operator.BEFORE:
-                return self._admits_time(micros_of(found))
+                micros, bound = micros_of(found), micros_of(self.values[0]) or 0
+                return micros is not None and (micros >= bound) == (self.operator is Operator.AFTER)
             case _:
                 return self._admits_ordered(found)
-
-    def _admits_time(self, micros: int | None) -> bool:
-        bound = micros_of(self.values[0]) or 0
-        return micros is not None and (micros >= bound if self.operator is Operator.AFTER else micros < bound)
 
     def _admits_ordered(self, found: JsonValue) -> bool:
         (wanted,) = self.values
@@ -143,24 +150,10 @@ class Condition:
                 return found.startswith(wanted)
             if self.operator is Operator.CONTAINS_TEXT:
                 return wanted in found
-            return _is_ordered(self.operator, (found > wanted) - (found < wanted))
+            return _COMPARISONS[self.operator](found, wanted)
         if isinstance(found, bool) or not isinstance(found, int | float) or isinstance(wanted, str):
             return False
-        number, bound = comparable_number(found), comparable_number(wanted)
-        return _is_ordered(self.operator, (number > bound) - (number < bound))
-
-
-def _is_ordered(operator: Operator, order: int) -> bool:
-    """Whether a value that is smaller (-1), equal (0) or larger (1) matches."""
-    match operator:
-        case Operator.ABOVE:
-            return order > 0
-        case Operator.AT_LEAST:
-            return order >= 0
-        case Operator.BELOW:
-            return order < 0
-        case _:
-            return order <= 0
+        return _COMPARISONS[self.operator](comparable_number(found), comparable_number(wanted))
 
 
 def one_of(*values: Scalar) -> Condition:
@@ -268,13 +261,6 @@ def after_prefix(prefix: str) -> str | None:
             return prefix[:-1] + chr(following)
         prefix = prefix[:-1]
     return None
-
-
-def _check_scalar(value: object) -> None:
-    if not isinstance(value, str | int | float):
-        raise FilterError("values", f"a value to compare with is text, a number or a flag, not {type(value).__name__}")
-    if value != value:
-        raise FilterError("values", "nothing compares with NaN")
 
 
 def same_value(found: JsonValue, wanted: Scalar) -> bool:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import inspect
 import json
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import partial
 from hashlib import sha256
-from types import UnionType
 from typing import Annotated, Any, ClassVar, Final, Never, Self, TypeVar
 from uuid import uuid4
 
@@ -208,7 +206,6 @@ Payload = BaseModel | PayloadData
 
 _MODELS: Final[dict[str, type[BaseModel]]] = {}
 """The models that this program registered, by the names of their payloads."""
-_REGISTERING: Final = threading.Lock()
 
 
 def register_payload(name: str = "") -> Callable[[M], M]:
@@ -223,14 +220,13 @@ def register_payload(name: str = "") -> Callable[[M], M]:
 
     def register(model: M) -> M:
         known_as = name or model.__name__
-        with _REGISTERING:
-            owner = _MODELS.setdefault(known_as, model)
-            # A module that is reloaded defines its classes again.
-            if _path(owner) != _path(model):
-                raise MessageError(
-                    f"payload {known_as!r} is {_path(owner)} already; register {_path(model)} under another name"
-                )
-            _MODELS[known_as] = model
+        owner = _MODELS.setdefault(known_as, model)
+        # A module that is reloaded defines its classes again.
+        if _path(owner) != _path(model):
+            raise MessageError(
+                f"payload {known_as!r} is {_path(owner)} already; register {_path(model)} under another name"
+            )
+        _MODELS[known_as] = model
         return model
 
     return register
@@ -276,9 +272,6 @@ def load_payload(raw: Mapping[str, Any]) -> Payload:
 
 def _path(model: type[BaseModel]) -> str:
     return f"{model.__module__}.{model.__qualname__}"
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, init=False, eq=False)
@@ -333,19 +326,38 @@ class Message:
         Raises:
             MessageError: the role is not the class's, or an argument cannot be part of a message.
         """
-        spoken = _role_in(type(self), role)
-        own_id, kept = _let_in(id, metadata or {})
+        spoken = (self.fixed_role or Role.USER) if role is None else role_of(role)
+        if spoken is not (self.fixed_role or spoken):
+            name = type(self).__name__
+            raise MessageError(f"{name} has the role {self.fixed_role!r}, not {role!r}; see `with_role`")
+        speaker = action_name(source) or action_name(sent_from)
+        if sent_from is not None and speaker != action_name(sent_from):
+            raise MessageError(f"`source` and `sent_from` are one thing, but {source!r} and {sent_from!r} were given")
+        if not isinstance(content, str):
+            raise MessageError(f"`content` is an instance of str, not of {type(content).__name__}")
+        if not isinstance(instruct_content, Payload | None):
+            kind = type(instruct_content).__name__
+            raise MessageError(f"`instruct_content` is an instance of a pydantic model, not of {kind}")
+        try:
+            check_characters("id", id)
+            kept = ReadOnlyDict(clean_values("metadata", metadata or {}))
+        except ValueError as error:
+            raise MessageError(str(error)) from error
+        try:
+            made_at = time.time() if created_at is None else parse_time(created_at)
+        except ValueError as error:
+            raise MessageError(f"`created_at`: {error}") from error
         values = (
             spoken,
-            clean_text(_checked(content, str, "`content` is an instance of str")),
+            clean_text(content),
             tuple(blocks),
-            clean_text(_speaker(source, sent_from)),
-            own_id or MadeId(uuid4().hex),
-            _seconds(created_at),
+            clean_text(speaker),
+            id or MadeId(uuid4().hex),
+            made_at,
             kept,
             action_name(cause_by) or (USER_REQUIREMENT if spoken is Role.USER else ""),
             addresses(send_to),
-            _checked(instruct_content, Payload | None, "`instruct_content` is an instance of a pydantic model"),
+            instruct_content,
         )
         for name, value in zip(_FIELDS, values, strict=True):
             object.__setattr__(self, name, value)
@@ -419,43 +431,6 @@ class Message:
 
 
 _FIELDS: Final = tuple(each.name for each in fields(Message))
-
-
-def _role_in(made: type[Message], role: Role | str | None) -> Role:
-    if role is None:
-        return made.fixed_role or Role.USER
-    spoken = role_of(role)
-    if spoken is not (made.fixed_role or spoken):
-        raise MessageError(f"{made.__name__} has the role {made.fixed_role!r}, not {role!r}; see `with_role`")
-    return spoken
-
-
-def _seconds(created_at: When | None) -> float:
-    try:
-        return time.time() if created_at is None else parse_time(created_at)
-    except ValueError as error:
-        raise MessageError(f"`created_at`: {error}") from error
-
-
-def _let_in(item_id: str, metadata: Mapping[str, JsonValue]) -> tuple[str, ReadOnlyDict]:
-    try:
-        check_characters("id", item_id)
-        return item_id, ReadOnlyDict(clean_values("metadata", metadata))
-    except ValueError as error:
-        raise MessageError(str(error)) from error
-
-
-def _speaker(source: object, sent_from: object) -> str:
-    speaker = action_name(source) or action_name(sent_from)
-    if sent_from is not None and speaker != action_name(sent_from):
-        raise MessageError(f"`source` and `sent_from` are one thing, but {source!r} and {sent_from!r} were given")
-    return speaker
-
-
-def _checked(value: T, kind: type | UnionType, rule: str) -> T:
-    if not isinstance(value, kind):
-        raise MessageError(f"{rule}, not of {type(value).__name__}")
-    return value
 
 
 class UserMessage(Message):

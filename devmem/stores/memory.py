@@ -37,7 +37,6 @@ from devmem.model.results import (
     SearchReport,
     WriteOutcome,
     WriteStatus,
-    from_store,
 )
 from devmem.model.twins import as_async
 from devmem.models.chat import ChatModel
@@ -523,7 +522,7 @@ class MemoryBase(ABC):
                 report = self.answer(query := _trusting(query))
             report = judged(self, query, report)
             operation.records(len(report.hits), lambda: records_of(hit.item for hit in report.hits))
-        return replace(report, hits=tuple(from_store(hit, self.name) for hit in report.hits))
+        return replace(report, hits=tuple(replace(hit, store=self.name) for hit in report.hits))
 
     def search_conversations(self, query: MemoryQuery, *, hits_each: int = 3) -> list[HitGroup]:
         """Return the conversations that a query is about, best first: at most `query.limit`, each with its best hits.
@@ -539,7 +538,7 @@ class MemoryBase(ABC):
             found = judged_groups(self, found)
             hits = [hit for group in found for hit in group.hits]
             operation.records(len(hits), lambda: records_of(hit.item for hit in hits))
-        return [replace(group, hits=tuple(from_store(hit, self.name) for hit in group.hits)) for group in found]
+        return [replace(group, hits=tuple(replace(hit, store=self.name) for hit in group.hits)) for group in found]
 
     def retrieve(
         self, agent_role: str, query: MemoryContentSnapshot | str, top_k: int = 3, similarity_threshold: float = -1.0
