@@ -157,10 +157,8 @@ ACCESS: Final[tuple[Change, ...]] = (
         name="get-of-another-user",
         breaks="an id of another user is not found",
         file="devmem/memory/reading.py",
-        old="found = (item for item in self.store.get([item_id]) if item.id == item_id)\n"
-        "        return next((item for item in found if reach.admits(item, now)), None)",
-        new="found = (item for item in self.store.get([item_id]) if item.id == item_id)\n"
-        "        return next((item for item in found if not item.expired(now) and reach), None)",
+        old="if item.id == item_id and reach.admits(item, now)]",
+        new="if item.id == item_id and not item.expired(now)]",
         tests=("tests/memory/test_scoped.py",),
     ),
     Change(
@@ -193,8 +191,8 @@ ACCESS: Final[tuple[Change, ...]] = (
         name="values-of-everybody",
         breaks="a scoped handle shows the values of its part",
         file="devmem/memory/reading.py",
-        old="return self.store.value_counts(by, matching)",
-        new="return self.store.value_counts(by, make_filter(where))",
+        old="return value_counts(self.store, by, matching)",
+        new="return value_counts(self.store, by, make_filter(where))",
         tests=(
             "tests/memory/test_scoped_every_method.py::test_a_method_neither_shows_nor_changes_what_is_anothers[sync-count]",
         ),
