@@ -64,7 +64,7 @@ def viewed(store: MemoryBase, view: Collection) -> MemoryBase:
     other = type(store)(store.setup)
     if store.embedder is None:
         other.search_by_words()
-    other.show(view)
+    other.show(view, store)
     return other
 
 

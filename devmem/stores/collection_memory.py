@@ -195,8 +195,8 @@ class CollectionMemory(MemoryBase):
         )
         return self._fields.claimed(collection) if claim else collection
 
-    def show(self, view: Collection) -> None:
-        """Take a view in the place of the collection; called once, on a new instance of the store.
+    def show(self, view: Collection, origin: MemoryBase) -> None:  # noqa: ARG002 - of a subclass
+        """Take a view of another store's collection as the own one; called once, on a new instance of the store.
 
         Raises:
             NoVersionsError: what the store knows is not in its collection alone.

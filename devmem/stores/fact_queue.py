@@ -21,9 +21,6 @@ TOKENS_IN, TOKENS_OUT = "input tokens", "output tokens"
 _OWN_COUNTS: Final = frozenset({EXTRACTED, CALLS, FAILURES, TOKENS_IN, TOKENS_OUT})
 _LEASE: Final = 300.0
 """Seconds for which a turn is left to the process that asks about it: longer than a chat model may take."""
-_EXPECTED_FOR: Final = 3_600.0
-"""Seconds for which an item may be missing that was announced before it was written, while no run is pending."""
-
 _DAMAGED: Final = float("-inf")
 
 
@@ -124,13 +121,9 @@ class FactQueue:
                 return
         raise CollectionError(WAITING, f"the counts of facts were changed by others {_TRIES} times in a row")
 
-    def counts(self) -> Counter[str]:
-        """Return the counts so far, by name."""
-        return Counter({name: _number(value) for name, value in self._values().scan(_COUNTS)})
-
     def status(self, failure: str = "") -> FactStatus:
         """Return the counts and the number of turns that wait."""
-        counts = self.counts()
+        counts = Counter({name: _number(value) for name, value in self._values().scan(_COUNTS)})
         return FactStatus(
             waiting=len(self.turns()),
             extracted=counts[EXTRACTED],
@@ -141,11 +134,6 @@ class FactQueue:
             dropped={name: count for name, count in sorted(counts.items()) if name not in _OWN_COUNTS and count},
             failure=failure,
         )
-
-
-def is_overdue(turn: WaitingTurn, now: float) -> bool:
-    """Whether an announced turn that is not stored will hardly be any more."""
-    return now - turn.since > _EXPECTED_FOR
 
 
 def _entry(since: float, tries: int, taken_until: float) -> bytes:

@@ -12,8 +12,8 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final
-from weakref import WeakValueDictionary
 
 from pydantic import JsonValue
 
@@ -63,13 +63,11 @@ from devmem.stores.fact_queue import (
     FactStatus,
     WaitingTurn,
     examine_queue,
-    is_overdue,
 )
-from devmem.stores.memory import Progress, StoreSetup
+from devmem.stores.memory import MemoryBase, Progress, StoreSetup
 from devmem.text.moments import local
 from devmem.text.patterns import lazy_pattern
 from devmem.text.retry import Backoff
-from devmem.text.times import Period
 
 _LOG: Final = logging.getLogger(__name__)
 _LONGEST_PAUSE: Final = 300.0
@@ -80,12 +78,12 @@ _CONFLICTS: Final = 5
 _SHOWN: Final = 50
 """Maximum number of subjects and attributes in use that the model is shown."""
 _BATCH_SIZE: Final = 500
+_EXPECTED_FOR: Final = 3_600.0
+"""Seconds for which an item may be missing that was announced before it was written, while no run is pending."""
 _FAR: Final = 1e11
 """Seconds since the epoch beyond which a time is the open end of a period."""
 _SCOPE: Final = ("user", "agent", "session", "conversation")
 _ROLE: Final = lazy_pattern(r"(?:\A|\n\n)\((system|user|assistant|tool)\) ")
-_QUEUES: Final[WeakValueDictionary[int, FactQueue]] = WeakValueDictionary()
-"""Queues by the setup of their store, which the store's views of runs share."""
 
 
 class FactKeepingMemory(CollectionMemory):
@@ -146,11 +144,11 @@ class FactKeepingMemory(CollectionMemory):
         if self._facts is not None:
             self._facts.start()
 
-    def show(self, view: Collection) -> None:
-        """Take a view in the place of the collection; its turns wait until they are current items."""
-        super().show(view)
-        if self._facts is not None:
-            self._facts.become_view()
+    def show(self, view: Collection, origin: MemoryBase) -> None:
+        """Take a view of another store's collection; that store extracts the facts of turns that become current."""
+        super().show(view, origin)
+        if self._facts is not None and isinstance(origin, FactKeepingMemory) and origin._facts:  # noqa: SLF001 - of this class
+            self._facts.is_view, self._facts.queue = True, origin._facts.queue  # noqa: SLF001 - of this class
 
     def clear(self) -> int:
         """Delete everything; return how many items there were."""
@@ -210,7 +208,6 @@ class FactExtractor:
         self._model = FactModel(config.llm, setup.open_chat, limit=config.per_turn, length=config.max_length)
         self._backoff = Backoff(longest=_LONGEST_PAUSE, clock=setup.monotonic)
         self.queue = FactQueue(lambda: states_of(store.collection))
-        _QUEUES.setdefault(id(setup), self.queue)
         self.is_view = False
         """Whether the store is a view, whose turns are not those of everybody yet."""
         self.failure = ""
@@ -225,11 +222,6 @@ class FactExtractor:
     def restart_in_child(self) -> None:
         """Leave the turn to the parent's thread; the next one to be stored starts a thread here."""
         self._thread, self._taken = None, None
-
-    def become_view(self) -> None:
-        """Announce turns in the queue of the store that this one is a view of, which extracts their facts."""
-        self.is_view = True
-        self.queue = _QUEUES.get(id(self._store.setup), self.queue)
 
     # What waits.
 
@@ -271,15 +263,10 @@ class FactExtractor:
 
     def announce_stored(self) -> None:
         """Announce every stored turn without facts."""
-        collection, batch = self._store.collection, list[str]()
+        collection = self._store.collection
         told = {str(item.metadata.get(FACT_SOURCE)) for item in collection.scan() if is_fact(item)}
-        for item in collection.scan():
-            if item.id not in told and self._is_turn(item):
-                batch.append(item.id)
-            if len(batch) >= _BATCH_SIZE:
-                self.queue.announce(batch, self._store.setup.clock())
-                batch = []
-        if batch:
+        turns = (item.id for item in collection.scan() if item.id not in told and self._is_turn(item))
+        while batch := list(islice(turns, _BATCH_SIZE)):
             self.queue.announce(batch, self._store.setup.clock())
 
     # Working it off.
@@ -303,7 +290,13 @@ class FactExtractor:
 
     def _run(self) -> None:
         try:
-            while self._takes_work():
+            while True:
+                with self._state:
+                    wanted, self._has_work = self._has_work and not self._closing and not self._backoff.left, False
+                    if not wanted:
+                        # Whoever brings work from now on starts another thread.
+                        self._thread = None
+                        return
                 self._work_off(None)
         except Exception as error:  # noqa: BLE001 - a chat model may be a stranger's code; nobody waits for this thread
             if not self._closing:
@@ -312,14 +305,6 @@ class FactExtractor:
             with self._state:
                 self._thread = None
                 self._state.notify_all()
-
-    def _takes_work(self) -> bool:
-        with self._state:
-            wanted, self._has_work = self._has_work and not self._closing and not self._backoff.left, False
-            if not wanted:
-                # Whoever brings work from now on starts another thread.
-                self._thread = None
-            return wanted
 
     def catch_up(self, progress: Progress | None) -> None:
         """Extract what waits in the caller's thread; a model that failed a moment ago is asked again."""
@@ -330,54 +315,47 @@ class FactExtractor:
 
     def _work_off(self, progress: Progress | None) -> None:
         done, worked = 0, True
-        while worked:
-            worked = False
-            for waiting in self.queue.turns():
-                if self._closing:
-                    return
-                taken = self._taken_turn(waiting)
-                if taken is None:
-                    continue
-                try:
-                    is_done = self._extracted(taken, was_taken=waiting.taken_until > 0)
-                except (ChatModelError, MissingExtraError) as error:
-                    self._failed(error)
-                    return
-                if is_done:
-                    done, worked = done + 1, True
-                    if progress:
-                        progress(done)
-
-    def _taken_turn(self, waiting: WaitingTurn) -> WaitingTurn | None:
-        """Take a turn; None where another process has it, or it is not stored yet, as in a pending run."""
-        now = self._store.setup.clock()
-        is_lost = is_overdue(waiting, now) and not self._has_pending_runs()
-        if not is_lost and not self._store.get([waiting.id]):
-            return None
-        return self.queue.take(waiting, now)
-
-    def _extracted(self, taken: WaitingTurn, *, was_taken: bool) -> bool:
-        """Extract the facts of a turn that was taken; return whether it is out of the queue."""
-        spent = Counter[str]()
-        self._taken, counts, failed = (taken, spent), None, True
         try:
-            counts = self._counts_of(taken, spent, was_taken=was_taken)
+            while worked:
+                worked = False
+                for waiting in self.queue.turns():
+                    if self._closing:
+                        return
+                    if self._work_on(waiting):
+                        done, worked = done + 1, True
+                        if progress:
+                            progress(done)
+        except (ChatModelError, MissingExtraError) as error:
+            self._failed(error)
+
+    def _work_on(self, waiting: WaitingTurn) -> bool:
+        """Extract the facts of a turn, unless another process has it; return whether it is out of the queue."""
+        now = self._store.setup.clock()
+        # A turn that is not stored may be stored yet, as when a pending run is committed.
+        is_lost = now - waiting.since > _EXPECTED_FOR and not self._has_pending_runs()
+        if not is_lost and not self._store.get([waiting.id]):
+            return False
+        if (taken := self.queue.take(waiting, now)) is None:
+            return False
+        spent, counts, failed = Counter[str](), None, True
+        self._taken = taken, spent
+        try:
+            counts = self._extracted(taken.id, spent, was_taken=waiting.taken_until > 0)
             failed = False
         finally:
             self._taken = None
-            if not self._closing:
-                if counts is None:
-                    self.queue.give_back(taken, spent, failed=failed)
-                else:
-                    self.queue.finish(taken, spent + Counter(counts))
+            if counts is not None and not self._closing:
+                self.queue.finish(taken, spent + Counter(counts))
+            elif not self._closing:
+                self.queue.give_back(taken, spent, failed=failed)
         return counts is not None
 
-    def _counts_of(self, taken: WaitingTurn, spent: Counter[str], *, was_taken: bool) -> Mapping[str, int] | None:
+    def _extracted(self, item_id: str, spent: Counter[str], *, was_taken: bool) -> Mapping[str, int] | None:
         """Extract and store the facts of a turn; return what to count, None where the turn has to wait.
 
         The call of the model is added to `spent`, whether or not it is answered.
         """
-        item = next(iter(self._store.get([taken.id])), None)
+        item = next(iter(self._store.get([item_id])), None)
         if item is None or not self._is_turn(item):
             # It was deleted, or never stored.
             return {}
@@ -385,13 +363,11 @@ class FactExtractor:
         if current := [fact for fact in older if _is_current(fact, item)]:
             # A process died after it had stored them.
             return {EXTRACTED: len(current)} if was_taken else {}
-        found = self._asked(item, spent)
-        self._backoff.worked()
-        self.failure = ""
-        return None if self._closing else self._stored(item, found, older)
-
-    def _asked(self, item: MemoryItem, spent: Counter[str]) -> Extraction:
-        texts, known = self._store.texts_of(item), self._known_keys(item.scope)
+        own = {part: getattr(item.scope, part) for part in _SCOPE}
+        within = Filter(scope=Scope(**own), unbound=tuple(part for part, value in own.items() if value is None))
+        keys = self._store.values(f"metadata.{FACT_KEY}", within, limit=_SHOWN)
+        known = [key for key in keys if isinstance(key, str)]
+        texts = self._store.texts_of(item)
         self._model.open()
         spent[CALLS] += 1
         try:
@@ -400,7 +376,9 @@ class FactExtractor:
             spent.update({FAILURES: 1, TOKENS_IN: error.input_tokens, TOKENS_OUT: error.output_tokens})
             raise
         spent.update({TOKENS_IN: found.usage.input_tokens, TOKENS_OUT: found.usage.output_tokens})
-        return found
+        self._backoff.worked()
+        self.failure = ""
+        return None if self._closing else self._stored(item, found, older)
 
     def _stored(self, item: MemoryItem, found: Extraction, older: Sequence[MemoryItem]) -> Mapping[str, int] | None:
         counts: Counter[str] = Counter({reason.value: number for reason, number in found.dropped.items()})
@@ -443,17 +421,20 @@ class FactExtractor:
         parts: dict[str, JsonValue] = {name: getattr(statement, name) for name in ("subject", "attribute", "value")}
         parts |= {"key": [*key], "quote": statement.quote}
         if statement.period is not None:
-            parts |= {"time": statement.time, **_edges(statement.period)}
-        known: dict[str, JsonValue] = {
-            FACT: parts,
-            FACT_KEY: ".".join(key),
-            FACT_SOURCE: item.id,
-            "speaker": statement.speaker,
-        }
+            # An open end of a period is no time.
+            edges = {"from": statement.period.start, "until": statement.period.end}
+            parts |= {name: local(edge).isoformat() for name, edge in edges.items() if abs(edge) < _FAR}
+            parts["time"] = statement.time
         return MemoryItem(
             id=fact_id(scope, key),
             content_summary=statement.worded(prompt_language(statement.quote, "auto")),
-            metadata={**self._store.fact_metadata(item), **known, "speaker": statement.speaker},
+            metadata={
+                **self._store.fact_metadata(item),
+                FACT: parts,
+                FACT_KEY: ".".join(key),
+                FACT_SOURCE: item.id,
+                "speaker": statement.speaker,
+            },
             created_at=self._store.setup.clock(),
             event_time=event_key(item)[0],
             expires_at=item.expires_at,
@@ -473,12 +454,6 @@ class FactExtractor:
     def _forget(self, ids: Iterable[str]) -> None:
         if gone := list(ids):
             self._store.delete(ids=gone)
-
-    def _known_keys(self, scope: Scope) -> list[str]:
-        own = {part: getattr(scope, part) for part in _SCOPE}
-        exactly = Filter(scope=Scope(**own), unbound=tuple(part for part, value in own.items() if value is None))
-        found = self._store.values(f"metadata.{FACT_KEY}", exactly, limit=_SHOWN)
-        return [key for key in found if isinstance(key, str)]
 
     def _has_pending_runs(self) -> bool:
         collection = self._store.collection
@@ -501,8 +476,6 @@ class FactExtractor:
                 self._state.wait_for(lambda: self._thread is None, _SECONDS_A_CLOSE)
             self._closing = True
             taken = self._taken
-        if _QUEUES.get(id(self._store.setup)) is self.queue and not self.is_view:
-            del _QUEUES[id(self._store.setup)]
         if taken is not None:
             turn, spent = taken
             try:
@@ -518,12 +491,6 @@ def _is_current(fact: MemoryItem, item: MemoryItem) -> bool:
         and replace(fact.scope, trace=None, run=None) == replace(item.scope, trace=None, run=None)
         and fact.trust <= item.trust
     )
-
-
-def _edges(period: Period) -> dict[str, str]:
-    """Return the beginning and the end of a time in ISO 8601; an open end has none."""
-    edges = {"from": period.start, "until": period.end}
-    return {name: local(edge).isoformat() for name, edge in edges.items() if abs(edge) < _FAR}
 
 
 def _value(item: MemoryItem) -> str:

@@ -257,7 +257,7 @@ class BrainMemory(CollectionMemory):
         if self.states.redis is not None:
             self.states.redis.close()
 
-    def show(self, view: Collection) -> None:  # noqa: ARG002 - whatever it shows
+    def show(self, view: Collection, origin: MemoryBase) -> None:  # noqa: ARG002 - whatever it shows
         """Refuse: the states of conversations, which are beside the items, have no versions."""
         raise NoVersionsError(self.name, "the states of its conversations are kept beside its items, without versions")
 
