@@ -58,7 +58,7 @@ from devmem.storage.tombstones import SUFFIX
 from devmem.storage.writing import PreparedItem, Unique
 from devmem.stores.config import CollectionConfig, ExpiryConfig, PlaceConfig, RetentionConfig
 from devmem.stores.embedding_queue import EmbeddingQueue, ModelCheck
-from devmem.stores.guarding import guard_of
+from devmem.stores.guarding import WriteGuard
 from devmem.stores.items import Expiry, ItemFields, skipped, with_parent_hashes
 from devmem.stores.memory import (
     MemoryBase,
@@ -108,7 +108,8 @@ class CollectionMemory(MemoryBase):
             self._options.retrieval.reranker, store=setup.name, base_dir=setup.base_dir, clock=setup.monotonic
         )
         self._fields = ItemFields(setup.name, self._options.index.fields, clock=setup.monotonic)
-        self._guard = guard_of(self._place.guard, setup, self._place.memory_path)
+        guard = self._place.guard
+        self._guard = None if guard is None else WriteGuard(guard, setup, self._place.memory_path)
         self._renewal = Renewal()
         self._observer: WriteObserver | None = None
         self._opened: Collection | None = None

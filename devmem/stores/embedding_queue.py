@@ -10,9 +10,9 @@ import itertools
 import logging
 import re
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from devmem.models.embedder import (
     Embedder,
     EmbeddingRefusal,
     PassageEmbeddings,
-    TokenCodes,
     TokenEmbedder,
     TokenEmbedding,
     token_codes,
@@ -59,77 +58,33 @@ def embed_items(
         EmbeddingError: the model failed; nothing was embedded.
     """
     prepared = [PreparedItem.of(item) for item in items]
-    made = _encoded(embedder, [text for item in prepared for text in _texts(item)], tokens, known)
-    ends = list(itertools.accumulate(len(item.passages) for item in prepared))
-    spans = zip([0, *ends], ends, strict=False)
-    return [_embedded(item, made[start:end]) for item, (start, end) in zip(prepared, spans, strict=True)]
-
-
-_Made: TypeAlias = "tuple[Vector, TokenCodes | None] | str"
-"""Vector and token codes of a passage; or why the model refuses it."""
-
-
-def _texts(prepared: PreparedItem) -> Sequence[str]:
-    """Return what is embedded: the summary where no passage has a text."""
-    return prepared.passages if any(prepared.passages) else [prepared.item.content_summary]
-
-
-def _encoded(
-    embedder: Embedder, texts: Sequence[str], tokens: bool, known: Callable[[float], None] | None
-) -> list[_Made]:
-    refused: Mapping[int, str] = {}
+    # The summary where no passage has a text.
+    texts = [item.passages if any(item.passages) else [item.item.content_summary] for item in prepared]
+    flat, refused = [text for each in texts for text in each], dict[int, str]()
     made: Iterable[Vector | TokenEmbedding]
     try:
-        made = embedder.embed_tokens(texts) if tokens and isinstance(embedder, TokenEmbedder) else embedder.embed(texts)
+        made = embedder.embed_tokens(flat) if tokens and isinstance(embedder, TokenEmbedder) else embedder.embed(flat)
     except TextsRefusedError as error:
-        refused, made = error.refused, error.made
-    encoded: list[_Made] = []
-    for one in made:
-        if isinstance(one, TokenEmbedding):
-            encoded.append((one.vector, token_codes(one)))
-            if known:
+        refused, made = dict(error.refused), error.made
+    left, place, embedded = iter(made), 0, list[PreparedItem]()
+    for item, own in zip(prepared, texts, strict=True):
+        refusals = [refused[at] for at in range(place, place + len(own)) if at in refused]
+        passages = list(itertools.islice(left, len(own) - len(refusals)))
+        place += len(own)
+        with_tokens = [one for one in passages if isinstance(one, TokenEmbedding)]
+        if known:
+            for one in with_tokens:
                 known(one.known)
-        else:
-            encoded.append((one, None))
-    for place in sorted(refused):
-        encoded.insert(place, refused[place])
-    return encoded
-
-
-def _embedded(item: PreparedItem, passages: Sequence[_Made]) -> PreparedItem:
-    refusals = [one for one in passages if isinstance(one, str)]
-    if refusals:
-        return replace(item, embeddings=None, refusal=refusals[0])
-    made = [one for one in passages if not isinstance(one, str)]
-    vectors = np.stack([vector for vector, _ in made])
-    codes = tuple(one for _, one in made if one is not None)
-    embeddings = PassageEmbeddings(vectors=vectors, tokens=codes or None, content_hash=embedded_hash(item.item))
-    return replace(item, embeddings=embeddings, refusal=None)
-
-
-class TokenCoverageCheck:
-    """Counts the texts whose words a model knows, and warns when it knows too few of most texts."""
-
-    def __init__(self, store: str) -> None:
-        """Take the store's name, for the message."""
-        self._store = store
-        self._texts = self._unreadable = 0
-        self._warned = False
-
-    def note(self, model: str, known: float) -> None:
-        """Count a text, of whose words the model knows this share; warn when most texts so far are not readable."""
-        self._texts += 1
-        self._unreadable += known < READABLE
-        if not self._warned and 2 * self._unreadable > self._texts:
-            self._warned = True
-            _LOG.warning(
-                "memory store %r: %s cannot read most of the texts, which are found by their words alone. "
-                "A multilingual model finds them by meaning too: `embedding: {provider: e5}` (%s), "
-                "then `devmem reindex` (of a file: `devmem reindex FILE --embedding e5`).",
-                self._store,
-                model,
-                install_command("multilingual"),
-            )
+        if refusals:
+            embedded.append(replace(item, embeddings=None, refusal=refusals[0]))
+            continue
+        embeddings = PassageEmbeddings(
+            vectors=np.stack([one.vector if isinstance(one, TokenEmbedding) else one for one in passages]),
+            tokens=tuple(map(token_codes, with_tokens)) or None,
+            content_hash=embedded_hash(item.item),
+        )
+        embedded.append(replace(item, embeddings=embeddings, refusal=None))
+    return embedded
 
 
 _LIST_BATCH: Final = 256
@@ -152,7 +107,9 @@ class EmbeddingQueue:
             tokens: whether to embed tokens too.
         """
         self._store, self._embedder, self._clock, self._tokens = store, embedder, clock, tokens
-        self._coverage = TokenCoverageCheck(store)
+        self._texts = self._unreadable = 0
+        """Number of texts whose tokens were embedded, and of those of whose words the model knows too few."""
+        self._warned = False
         self._lock = threading.Lock()
         self._backoff = Backoff(clock=clock)
         self._may_wait = True
@@ -188,17 +145,25 @@ class EmbeddingQueue:
             self._backoff.worked()
             for at, one in zip(part, embedded, strict=True):
                 prepared[at] = one
-            self._report_refused(embedded)
+            if refused := [one for one in embedded if one.refusal is not None]:
+                _LOG.warning(
+                    "memory store %r: %d text(s) were refused, whose items are found by their words until `devmem "
+                    "reindex` tries them again; the first is of item %s: %s",
+                    self._store, len(refused), refused[0].item.id, refused[0].refusal,
+                )  # fmt: skip
         return prepared
 
-    def _report_refused(self, embedded: Sequence[PreparedItem]) -> None:
-        refused = [(one.item.id, one.refusal) for one in embedded if one.refusal is not None]
-        if refused:
-            item_id, reason = refused[0]
+    def _note_known(self, share: float) -> None:
+        """Count a text, of whose words the model knows this share; warn when most texts so far are not readable."""
+        self._texts += 1
+        self._unreadable += share < READABLE
+        if not self._warned and 2 * self._unreadable > self._texts:
+            self._warned = True
             _LOG.warning(
-                "memory store %r: %d text(s) were refused, whose items are found by their words until `devmem reindex` "
-                "tries them again; the first is of item %s: %s",
-                self._store, len(refused), item_id, reason,
+                "memory store %r: %s cannot read most of the texts, which are found by their words alone. "
+                "A multilingual model finds them by meaning too: `embedding: {provider: e5}` (%s), "
+                "then `devmem reindex` (of a file: `devmem reindex FILE --embedding e5`).",
+                self._store, self._embedder.identity.name, install_command("multilingual"),
             )  # fmt: skip
 
     def catch_up(self, collection: Collection, progress: Callable[[int], None] | None = None) -> int:
@@ -246,7 +211,15 @@ class EmbeddingQueue:
                 if progress:
                     progress(caught_up)
                 if until is not None and self._clock() >= until:
-                    done = not self._still_waiting(collection)
+                    still = collection.info().waiting - len(collection.refusals())
+                    done = not still
+                    if still and not self._reported:
+                        self._reported = True
+                        _LOG.warning(
+                            "memory store %r: %d item(s) wait for their embedding and are found by their words until "
+                            "then; each write embeds some of them, `devmem reindex` all.",
+                            self._store, still,
+                        )  # fmt: skip
                     return caught_up
             done = True
         finally:
@@ -262,21 +235,6 @@ class EmbeddingQueue:
             elif one.refusal is not None:
                 found[one.item.id] = EmbeddingRefusal(reason=one.refusal, content_hash=embedded_hash(one.item))
         return collection.set_embeddings(found) if found else None
-
-    def _still_waiting(self, collection: Collection) -> int:
-        """Return the number of items that wait; say once that there are some."""
-        waiting = collection.info().waiting - len(collection.refusals())
-        if waiting and not self._reported:
-            self._reported = True
-            _LOG.warning(
-                "memory store %r: %d item(s) wait for their embedding and are found by their words until then; each "
-                "write embeds some of them, `devmem reindex` all.",
-                self._store, waiting,
-            )  # fmt: skip
-        return waiting
-
-    def _note_known(self, share: float) -> None:
-        self._coverage.note(self._embedder.identity.name, share)
 
 
 _SPACES: Final = re.compile(r"\s+")
@@ -305,14 +263,10 @@ def made_by(embedder: Embedder, items: Sequence[MemoryItem]) -> bool:
     telling = [item for item in items if _unit(item.embedding) is not None and devall_text(item.content_summary)]
     if not telling:
         return False
-    places = sorted({round(place) for place in np.linspace(0, len(telling) - 1, _PROBES)})
-    probes = [telling[place] for place in places]
+    probes = [telling[place] for place in sorted({round(at) for at in np.linspace(0, len(telling) - 1, _PROBES)})]
     made = embedder.embed([devall_text(item.content_summary) for item in probes])
-    return all(_same(_unit(item.embedding), now) for item, now in zip(probes, made, strict=True))
-
-
-def _same(then: Vector | None, now: Vector) -> bool:
-    return then is not None and then.shape == now.shape and float(then @ now) >= _SAME
+    pairs = [(_unit(item.embedding), now) for item, now in zip(probes, made, strict=True)]
+    return all(then is not None and then.shape == now.shape and float(then @ now) >= _SAME for then, now in pairs)
 
 
 def _unit(vector: Vector | None) -> Vector | None:
@@ -346,7 +300,10 @@ class ModelCheck:
             if not items or self._backoff.left:
                 return
             try:
-                self._compare(self._embedder, collection, items)
+                # A service tells the length with its answers alone.
+                dimension = self._embedder.identity.dimension or self._embedder.embed(["probe"]).shape[1]
+                fitting = [item for item in items if _length(item) == dimension]
+                own = fitting if made_by(self._embedder, fitting) else []
             except EmbeddingError as error:
                 self._backoff.failed()
                 _LOG.warning(
@@ -354,36 +311,28 @@ class ModelCheck:
                     "then their items are found by their words.",
                     self._store, collection.location, error,
                 )  # fmt: skip
-            else:
-                self._backoff.worked()
+                return
+            self._backoff.worked()
+            taken = {item.id for item in own}
+            others = [item for item in items if item.id not in taken]
+            collection.settle_unlabelled(own, same_model=True)
+            if not others:
+                return
+            collection.settle_unlabelled(others, same_model=False)
+            if not self._warned:
+                self._warned, lengths = True, sorted({_length(item) for item in others})
+                _LOG.warning(
+                    "memory store %r: %d embedding(s) in %s (dimension %s) name no model, and %s did not make them. "
+                    "Their items are found by their words, and the next write embeds them again: DevAll then finds "
+                    "them only with that model. To keep the embeddings, configure the model that made them, or use "
+                    "another file.",
+                    self._store, len(others), collection.location, ", ".join(map(str, lengths)),
+                    self._embedder.identity.name,
+                )  # fmt: skip
 
     def keeps_vectors(self, collection: Collection) -> bool:
         """Whether the file holds embeddings that only a deliberate write may replace."""
         return isinstance(collection, UnlabelledEmbeddings) and collection.kept_vectors() > 0
-
-    def _compare(self, embedder: Embedder, collection: UnlabelledEmbeddings, items: Sequence[MemoryItem]) -> None:
-        # A service tells the length with its answers alone.
-        dimension = embedder.identity.dimension or embedder.embed(["probe"]).shape[1]
-        fitting = [item for item in items if _length(item) == dimension]
-        own = fitting if made_by(embedder, fitting) else []
-        taken = {item.id for item in own}
-        others = [item for item in items if item.id not in taken]
-        collection.settle_unlabelled(own, same_model=True)
-        if others:
-            collection.settle_unlabelled(others, same_model=False)
-            self._warn(embedder, collection.location, others)
-
-    def _warn(self, embedder: Embedder, location: str, others: Sequence[MemoryItem]) -> None:
-        if self._warned:
-            return
-        self._warned = True
-        lengths = ", ".join(map(str, sorted({_length(item) for item in others})))
-        _LOG.warning(
-            "memory store %r: %d embedding(s) in %s (dimension %s) name no model, and %s did not make them. Their "
-            "items are found by their words, and the next write embeds them again: DevAll then finds them only with "
-            "that model. To keep the embeddings, configure the model that made them, or use another file.",
-            self._store, len(others), location, lengths, embedder.identity.name,
-        )  # fmt: skip
 
 
 def _length(item: MemoryItem) -> int:

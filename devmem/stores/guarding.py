@@ -7,13 +7,12 @@ import logging
 import re
 import threading
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from pathlib import Path
 from typing import Final, TypeAlias
 
 from pydantic import JsonValue
@@ -110,18 +109,22 @@ def _seen_at(_store: str, _location: str) -> _Seen:
 class WriteGuard:
     """Puts writes into quarantine as a `guard:` block says."""
 
-    def __init__(
-        self, config: GuardConfig, *, store: str, base_dir: Path, clock: Callable[[], float], location: str | None
-    ) -> None:
-        """Open the checks of a store's block; `clock` returns seconds since the epoch.
+    def __init__(self, config: GuardConfig, setup: StoreSetup, memory_path: str | None) -> None:
+        """Open the checks of a store's block; `memory_path` is where its items live.
 
         Raises:
             GuardError: a check cannot be opened; names the store.
             MissingExtraError: a package that it needs is not installed.
         """
-        self._config, self._name, self._clock = config, store, clock
-        self._seen = _Seen() if location is None else _seen_at(store, location)
-        self._checks = [(each, _opened(each, store, base_dir)) for each in config.checks]
+        self._config, self._name, self._clock = config, setup.name, setup.clock
+        location = setup.location(memory_path)
+        self._seen = _Seen() if location is None else _seen_at(setup.name, location)
+        self._checks: list[tuple[GuardCheckConfig, WriteCheck]] = []
+        for each in config.checks:
+            try:
+                self._checks.append((each, open_write_check(each, setup.base_dir)))
+            except GuardError as error:
+                raise GuardError(f"memory store {setup.name!r}: guard: {error}") from error
 
     def screen(
         self,
@@ -178,24 +181,28 @@ class WriteGuard:
         for at, twin in twins.items():
             if twin in caught:
                 outcomes[at] = _beside(collection, items[at], twin)
-        return [self._told(outcome, reasons.get(item.item.id)) for item, outcome in zip(items, outcomes, strict=True)]
-
-    def _told(self, outcome: WriteOutcome, reason: str | None) -> WriteOutcome:
-        if reason is None or outcome.status is WriteStatus.SKIPPED:
-            return outcome
-        _LOG.warning("memory store %r: item %s is in quarantine: %s", self._name, outcome.item_id, reason)
-        return replace(outcome, status=WriteStatus.QUARANTINED, reason=f"in quarantine: {reason}", replaced=None)
+        for at, (item, outcome) in enumerate(zip(items, outcomes, strict=True)):
+            reason = reasons.get(item.item.id)
+            if reason is not None and outcome.status is not WriteStatus.SKIPPED:
+                _LOG.warning("memory store %r: item %s is in quarantine: %s", self._name, outcome.item_id, reason)
+                outcomes[at] = replace(
+                    outcome, status=WriteStatus.QUARANTINED, reason=f"in quarantine: {reason}", replaced=None
+                )
+        return outcomes
 
     def _reason(self, item: MemoryItem, collection: Collection, now: float, twins: Counter[str]) -> str | None:
         """Return why an item is to be kept in quarantine; None where nothing speaks against it."""
         text = _text_of(item)
         before = self._seen.before(item, text)
-        return (
-            self._of_writer(item, now)
-            or self._of_form(item, text)
-            or self._of_duplicate(item, text, collection, twins)
-            or next((found for found in self._found(item, text, before) if found), None)
-        )
+        if reason := self._of_writer(item, now):
+            return reason
+        limit = self._config.max_length
+        if limit is not None and len(text) > limit:
+            return f"it has {len(text):,} characters, more than {limit:,}"
+        if self._config.empty_talk and not item.metadata.get("attachments") and _is_empty_talk(text):
+            return "it says nothing"
+        found = self._of_duplicate(item, text, collection, twins)
+        return found or next(filter(None, self._found(item, text, before)), None)
 
     def _of_writer(self, item: MemoryItem, now: float) -> str | None:
         config, kind = self._config, item.provenance.kind
@@ -209,14 +216,6 @@ class WriteGuard:
         run = item.scope.run or item.scope.trace
         if config.per_run is not None and run and self._seen.within_run(writer, run) > config.per_run:
             return f"{writer} wrote more than {config.per_run} items in the run {run}"
-        return None
-
-    def _of_form(self, item: MemoryItem, text: str) -> str | None:
-        limit = self._config.max_length
-        if limit is not None and len(text) > limit:
-            return f"it has {len(text):,} characters, more than {limit:,}"
-        if self._config.empty_talk and not item.metadata.get("attachments") and _is_empty_talk(text):
-            return "it says nothing"
         return None
 
     def _of_duplicate(self, item: MemoryItem, text: str, collection: Collection, twins: Counter[str]) -> str | None:
@@ -252,21 +251,6 @@ def _beside(collection: Collection, item: PreparedItem, twin: str | None) -> Wri
         return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=own, reason="the same text is stored already")
     (outcome,) = collection.add([replace(item, item=replace(item.item, id=own))], unique=Unique.ID)
     return outcome
-
-
-def guard_of(config: GuardConfig | None, setup: StoreSetup, memory_path: str | None) -> WriteGuard | None:
-    """Open the guard of a store; None where it has no `guard:` block. Raises what `WriteGuard` does."""
-    if config is None:
-        return None
-    location = setup.location(memory_path)
-    return WriteGuard(config, store=setup.name, base_dir=setup.base_dir, clock=setup.clock, location=location)
-
-
-def _opened(config: GuardCheckConfig, store: str, base_dir: Path) -> WriteCheck:
-    try:
-        return open_write_check(config, base_dir)
-    except GuardError as error:
-        raise GuardError(f"memory store {store!r}: guard: {error}") from error
 
 
 def _text_of(item: MemoryItem) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final
 
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, SourceKind, is_fact, parent_hash
 from devmem.model.results import Hit, HitGroup, SearchReport
@@ -44,12 +44,6 @@ class StaleItem:
     """Id of the item that changed, is gone, or is stale itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
-    reason: StaleReason
-    parent: str
-
-
 def stale_among(items: Sequence[MemoryItem], read: Read, *, trims: bool) -> dict[str, StaleItem]:
     """Return those of some items that are stale, by id.
 
@@ -68,11 +62,7 @@ def stale_among(items: Sequence[MemoryItem], read: Read, *, trims: bool) -> dict
         above = {parent for item in found.values() if _is_judged(item) for parent in item.provenance.parents}
         wanted = above - known.keys() - missing
     findings = _findings(known, trims=trims)
-    return {
-        item.id: StaleItem(item=item, reason=findings[item.id].reason, parent=findings[item.id].parent)
-        for item in items
-        if item.id in findings
-    }
+    return {item.id: findings[item.id] for item in items if item.id in findings}
 
 
 def _is_judged(item: MemoryItem) -> bool:
@@ -80,35 +70,35 @@ def _is_judged(item: MemoryItem) -> bool:
     return bool(item.provenance.parents) and len(item.provenance.parents) == len(item.provenance.parent_hashes)
 
 
-def _findings(known: Mapping[str, MemoryItem], *, trims: bool) -> dict[str, _Finding]:
-    """Return why items are stale, by id; `known` has every item that they were derived from and that is there."""
+def _findings(known: Mapping[str, MemoryItem], *, trims: bool) -> dict[str, StaleItem]:
+    """Return the stale items by id; `known` has every item that they were derived from and that is there."""
     hashes: dict[str, str] = {}
-    findings: dict[str, _Finding] = {}
+    findings: dict[str, StaleItem] = {}
     children: dict[str, list[str]] = {}
     for item in filter(_is_judged, known.values()):
         for parent, said in zip(item.provenance.parents, item.provenance.parent_hashes, strict=True):
             children.setdefault(parent, []).append(item.id)
             if parent in known and parent not in hashes:
                 hashes[parent] = parent_hash(known[parent])
-            if said and (found := _finding(item, parent, said, hashes.get(parent), trims=trims)):
-                findings.setdefault(item.id, found)
+            if not said or item.id in findings:
+                continue
+            if parent in known:
+                reason = None if hashes[parent] == said else StaleReason.CHANGED
+            else:
+                # A summary stands for items that leave the store, and goes with those that are forgotten.
+                is_expected = trims or item.provenance.kind is SourceKind.SUMMARY
+                reason = None if is_expected else StaleReason.GONE
+            if reason is not None:
+                findings[item.id] = StaleItem(item=item, reason=reason, parent=parent)
     # What a stale item led to is stale; each item is reached once, also where items were derived in a circle.
     reached = list(findings)
     while reached:
         parent = reached.pop()
         for child in children.get(parent, ()):
             if child not in findings:
-                findings[child] = _Finding(StaleReason.STALE_SOURCE, parent)
+                findings[child] = StaleItem(item=known[child], reason=StaleReason.STALE_SOURCE, parent=parent)
                 reached.append(child)
     return findings
-
-
-def _finding(item: MemoryItem, parent: str, said: str, says: str | None, *, trims: bool) -> _Finding | None:
-    if says is not None:
-        return None if says == said else _Finding(StaleReason.CHANGED, parent)
-    # A summary stands for items that leave the store, and goes with those that are forgotten.
-    is_expected = trims or item.provenance.kind is SourceKind.SUMMARY
-    return None if is_expected else _Finding(StaleReason.GONE, parent)
 
 
 def judged(store: MemoryBase, query: MemoryQuery, report: SearchReport) -> SearchReport:
@@ -117,8 +107,7 @@ def judged(store: MemoryBase, query: MemoryQuery, report: SearchReport) -> Searc
     if not stale:
         return report
     if on_stale(store) != "hide":
-        hits = (replace(hit, stale=_reason(stale, hit)) for hit in report.hits)
-        return replace(report, hits=tuple(hits))
+        return replace(report, hits=_marked(report.hits, stale))
     # Others take their places; further stale ones among these are left out too.
     report = store.answer(replace(query, limit=query.limit + 2 * len(stale)))
     stale = _stale_hits(store, report.hits)
@@ -131,12 +120,10 @@ def judged_groups(store: MemoryBase, groups: list[HitGroup]) -> list[HitGroup]:
     stale = _stale_hits(store, [hit for group in groups for hit in group.hits])
     if not stale:
         return groups
-    hides = on_stale(store) == "hide"
-    left = (
-        (group, [replace(hit, stale=_reason(stale, hit)) for hit in group.hits if not (hides and hit.item.id in stale)])
-        for group in groups
-    )
-    return [replace(group, hits=tuple(hits)) for group, hits in left if hits]
+    if on_stale(store) != "hide":
+        return [replace(group, hits=_marked(group.hits, stale)) for group in groups]
+    left = ((group, tuple(hit for hit in group.hits if hit.item.id not in stale)) for group in groups)
+    return [replace(group, hits=hits) for group, hits in left if hits]
 
 
 def _stale_hits(store: MemoryBase, hits: Sequence[Hit]) -> dict[str, StaleItem]:
@@ -144,9 +131,8 @@ def _stale_hits(store: MemoryBase, hits: Sequence[Hit]) -> dict[str, StaleItem]:
     return stale_among(derived, store.get, trims=_trims(store)) if derived else {}
 
 
-def _reason(stale: Mapping[str, StaleItem], hit: Hit) -> str:
-    found = stale.get(hit.item.id)
-    return "" if found is None else found.reason.value
+def _marked(hits: Iterable[Hit], stale: Mapping[str, StaleItem]) -> tuple[Hit, ...]:
+    return tuple(replace(hit, stale=stale[hit.item.id].reason.value) if hit.item.id in stale else hit for hit in hits)
 
 
 def on_stale(store: MemoryBase) -> str:
@@ -165,19 +151,12 @@ def _trims(store: MemoryBase) -> bool:
 
 def stale_items(store: MemoryBase) -> list[StaleItem]:
     """Return the items of a store that are stale, in the order of storing."""
-    return list(stale_among(_derived_items(store), store.get, trims=_trims(store)).values())
-
-
-def _derived_items(store: MemoryBase) -> list[MemoryItem]:
-    if isinstance(store, _KeepsCollection) and isinstance(store.collection, SupportsDerivedItems):
-        return store.collection.derived()
-    return [item for item in reversed(store.recent(store.count() + _SPARE)) if item.provenance.parents]
-
-
-@runtime_checkable
-class _KeepsCollection(Protocol):
-    @property
-    def collection(self) -> Collection: ...
+    collection: object = getattr(store, "collection", None)
+    if isinstance(collection, SupportsDerivedItems):
+        derived = collection.derived()
+    else:
+        derived = [item for item in reversed(store.recent(store.count() + _SPARE)) if item.provenance.parents]
+    return list(stale_among(derived, store.get, trims=_trims(store)).values())
 
 
 _SPARE: Final = 64
