@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from threading import Lock
+from functools import lru_cache
 from typing import Annotated, Final, Literal, Protocol, TypeAlias
 
 from pydantic import Field, JsonValue
@@ -16,8 +14,9 @@ from pydantic import Field, JsonValue
 from devmem import Hit
 from devmem.config.base import KNOWN_HOME
 from devmem.errors import ChatModelError
-from devmem.messages import Message, Role, SystemMessage, UserMessage
-from devmem.stores import ChatConfig, ChatModel, ChatRequest, CollectionConfig, RetentionConfig
+from devmem.messages import Message, Role
+from devmem.models import TextModel
+from devmem.stores import ChatConfig, ChatModel, CollectionConfig, RetentionConfig
 from devmem.text import shorten
 
 
@@ -85,17 +84,12 @@ class Ranker(Protocol):
         ...
 
 
-Opener: TypeAlias = Callable[[ChatConfig], ChatModel]
-
-
 class ChatRanker:
     """Asks a chat model; the same candidates for the same query are ranked once."""
 
-    def __init__(self, config: RankerConfig, opener: Opener) -> None:
-        self._config, self._opener = config, opener
-        self._opened: ChatModel | None = None
-        self._known: OrderedDict[tuple[str, ...], list[int]] = OrderedDict()
-        self._lock = Lock()
+    def __init__(self, config: RankerConfig, opener: Callable[[ChatConfig], ChatModel]) -> None:
+        self._model = TextModel(lambda: opener(config), config.params)
+        self._order = lru_cache(_KEPT)(self._asked_order)
 
     def rank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
         """Return the hits that the model chose, in its order, and then the others as they came.
@@ -105,43 +99,19 @@ class ChatRanker:
         """
         if len(hits) < 2:
             return list(hits)
-        order = self._order(query, hits)
-        return [replace(hits[at], rerank=1 / (1 + place)) for place, at in enumerate(order)]
+        texts = tuple(shorten(hit.passage or hit.item.dated_summary(), _SHOWN) for hit in hits)
+        return [replace(hits[at], rerank=1 / (1 + place)) for place, at in enumerate(self._order(query, texts))]
 
-    def _order(self, query: str, hits: Sequence[Hit]) -> list[int]:
-        key = (query, *(hit.item.id for hit in hits))
-        with self._lock:
-            known = self._known.get(key)
-        if known is None:
-            known = _read_order(self._ask(query, hits), len(hits))
-            with self._lock:
-                self._known[key] = known
-                if len(self._known) > _KEPT:
-                    self._known.popitem(last=False)
-        return known
-
-    def _ask(self, query: str, hits: Sequence[Hit]) -> str:
-        texts = [shorten(hit.passage or hit.item.dated_summary(), _SHOWN) for hit in hits]
+    def _asked_order(self, query: str, texts: tuple[str, ...]) -> list[int]:
+        """Return the places of all candidates: those that the model numbers first, the others as they were."""
         numbered: list[JsonValue] = [{"number": at, "text": text} for at, text in enumerate(texts, start=1)]
         shown: dict[str, JsonValue] = {"request": query, "messages": numbered}
-        messages = (SystemMessage(_TASK), UserMessage(json.dumps(shown, ensure_ascii=False)))
-        params: Mapping[str, JsonValue] = self._config.params
-        return self._model().complete(ChatRequest(messages=messages, params=params)).text
-
-    def _model(self) -> ChatModel:
-        with self._lock:
-            if self._opened is None:
-                self._opened = self._opener(self._config)
-            return self._opened
-
-
-def _read_order(answer: str, count: int) -> list[int]:
-    """Return the places of all candidates: those that the answer numbers first, the others as they were."""
-    found = _LIST.search(answer)
-    if found is None:
-        raise ChatModelError(f"the ranker answered {shorten(answer, 80)!r} instead of a list of numbers")
-    chosen = [int(number) - 1 for number in re.findall(r"\d+", found[0])]
-    return list(dict.fromkeys([*(at for at in chosen if 0 <= at < count), *range(count)]))
+        answer = self._model.ask([_TASK], json.dumps(shown, ensure_ascii=False))
+        found = _LIST.search(answer)
+        if found is None:
+            raise ChatModelError(f"the ranker answered {shorten(answer, 80)!r} instead of a list of numbers")
+        chosen = [int(number) - 1 for number in re.findall(r"\d+", found[0])]
+        return list(dict.fromkeys([*(at for at in chosen if 0 <= at < len(texts)), *range(len(texts))]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,28 +139,6 @@ Importance: TypeAlias = Callable[[Message], float]
 
 _TRIVIAL: Final = 0.2
 _BY_ROLE: Final = {Role.USER: 0.8, Role.ASSISTANT: 0.6, Role.SYSTEM: 0.5, Role.TOOL: 0.4}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """Rules that the memories of a store follow."""
-
-    config: RoleZeroConfig
-    trigger: Trigger
-    query_builder: QueryBuilder
-    ranker: Ranker | None
-    importance: Importance
-    earlier_messages: int
-    """Number of stored messages that the query builder reads beside the last one."""
-
-    @property
-    def candidates(self) -> int:
-        """Number of related messages to search for: those that are recalled, or those that a ranker chooses from."""
-        config = self.config
-        if self.ranker is None:
-            return config.similarity_top_k
-        shown = config.llm_ranker.candidates if config.llm_ranker else RankerConfig().candidates
-        return max(config.similarity_top_k, shown)
 
 
 def is_requirement(message: Message | None, team_leaders: Collection[str] = ("Mike",)) -> bool:
@@ -241,18 +189,3 @@ def importance_of(message: Message) -> float:
     if len(text.split()) < 3 and len(text.encode("utf-8", "replace")) < 20 and message.instruct_content is None:
         return _TRIVIAL
     return 1.0 if is_requirement(message) else _BY_ROLE[message.role]
-
-
-def configured_trigger(config: RoleZeroConfig) -> Trigger:
-    """Return the trigger that the configuration names."""
-    rules: dict[str, Trigger] = {
-        "requirement": partial(on_requirement, team_leaders=config.team_leaders),
-        "always": whenever_older,
-        "never": never,
-    }
-    return rules[config.recall]
-
-
-def configured_query(config: RoleZeroConfig) -> QueryBuilder:
-    """Return the query builder that the configuration names."""
-    return last_message if config.query == "last_message" else partial(last_turns, turns=config.query_turns)

@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from devmem import DevmemError, Filter, Hit, MemoryItem, Scope, WriteOutcome
 from devmem.errors import MessageError, RerankerError
 from devmem.messages import Message, Role, action_names, item_to_message, message_to_item, readable_text
-from devmem.stores import MemoryQuery, QueryEmbedding, as_async
+from devmem.stores import MemoryQuery, as_async
 from devmem.text import shorten
 from devmem.workflow import StoreFailure
-from devmem_stores.role_zero.config import Importance, Rules, Situation
+from devmem_stores.role_zero.config import Situation
 
 if TYPE_CHECKING:
     from devmem_stores.role_zero.store import RoleZeroMemory
@@ -73,33 +73,11 @@ class Recall:
         return [*sorted(self.related, key=lambda message: message.created_at), *self.recent]
 
 
-class Fresh:
-    """Predicate for recall: a message with a text, not a recent one, not a repetition, and important enough."""
-
-    def __init__(self, recent: Sequence[MemoryItem], importance: Importance, least: float) -> None:
-        self._importance, self._least = importance, least
-        self._ids = {item.id for item in recent}
-        self._texts = {_said(item) for item in recent}
-        self._seen: dict[str, str] = {}
-
-    def __call__(self, item: MemoryItem) -> bool:
-        """Whether the item may be recalled; the answer about an item is always the same."""
-        said = _said(item)
-        if not said or item.id in self._ids or said in self._texts:
-            return False
-        # The same words twice are recalled once; asked again about the same item, the answer is the same.
-        if self._seen.setdefault(said, item.id) != item.id:
-            return False
-        return self._least <= 0 or self._importance(item_to_message(item)) >= self._least
+_LOG: Final = logging.getLogger(__name__)
 
 
 def _said(item: MemoryItem) -> str:
     return " ".join(item.content_summary.casefold().split())
-
-
-_LOG: Final = logging.getLogger(__name__)
-
-EmbeddingOf: TypeAlias = Callable[[str], QueryEmbedding]
 
 
 def check_count(count: int) -> None:
@@ -114,9 +92,9 @@ class RoleMemory:
     It holds nothing itself: two of them, also in two processes, show the same.
     """
 
-    def __init__(self, store: RoleZeroMemory, rules: Rules, embedding_of: EmbeddingOf, scope: Scope) -> None:
+    def __init__(self, store: RoleZeroMemory, scope: Scope) -> None:
         """Look at the messages of one scope; `RoleZeroMemory.role` makes it."""
-        self._store, self._rules, self._embedding_of, self.scope = store, rules, embedding_of, scope
+        self._store, self.scope = store, scope
         self._where = Filter(scope=scope)
 
     def add(self, message: Message) -> WriteOutcome:
@@ -135,7 +113,7 @@ class RoleMemory:
             MessageError: one cannot be stored; none was.
             CollectionError: they can be kept nowhere.
         """
-        now, limit = self._store.setup.clock(), self._rules.config.max_content_length
+        now, limit = self._store.setup.clock(), self._store.config.max_content_length
         items = [item_of(message, self.scope, stored_at=now, limit=limit) for message in messages]
         return self._store.add(items)
 
@@ -151,12 +129,12 @@ class RoleMemory:
     def recall(self, k: int = 0) -> Recall:
         """Return what `get` does with hits, query and failures; raises as `get`."""
         check_count(k)
-        rules, memory_k = self._rules, self._rules.config.memory_k
+        store, memory_k = self._store, self._store.config.memory_k
         recent = self._newest(k or memory_k)
         messages = tuple(item_to_message(item) for item in recent)
         last = messages[-1] if messages else None
         situation = Situation(k=k, last=last, count=self.count(), memory_k=memory_k, shown=k or memory_k)
-        query = rules.query_builder(messages) if rules.trigger(situation) else ""
+        query = store.query_builder(messages) if store.trigger(situation) else ""
         if not query.strip():
             return Recall(recent=messages)
         hits, failures = self._related(query, recent)
@@ -165,32 +143,38 @@ class RoleMemory:
 
     def _related(self, query: str, recent: Sequence[MemoryItem]) -> tuple[list[Hit], list[StoreFailure]]:
         """Search for older messages that do not repeat the recent ones; failures are returned, not raised."""
-        config, ranker = self._rules.config, self._rules.ranker
+        store, config = self._store, self._store.config
+        scope = replace(self.scope, session=None) if config.across_sessions else self.scope
         asked = MemoryQuery(
             text=query,
-            limit=self._rules.candidates,
+            limit=store.candidates,
             similarity_threshold=config.similarity_threshold,
-            where=self._related_where(),
-            embedding=self._embedding_of(query),
+            where=Filter(scope=scope),
+            embedding=store.embedding_of(query),
         )
-        fresh = Fresh(recent, self._rules.importance, config.min_importance)
+        # The same words twice are recalled once; asked again about the same item, the answer is the same.
+        shown, said_by = {item.id for item in recent}, {_said(item): "" for item in recent}
+
+        def is_fresh(item: MemoryItem) -> bool:
+            said = _said(item)
+            if not said or item.id in shown or said_by.setdefault(said, item.id) != item.id:
+                return False
+            return store.is_important(item)
+
         hits: list[Hit] = []
         failures: list[StoreFailure] = []
         try:
-            found = self._store.related(asked, fresh, len(recent))
+            found = store.related(asked, is_fresh, len(recent))
             hits = list(found.hits)
             if found.failure:
                 # It is in the log already.
                 error = RerankerError(found.failure)
-                failures.append(StoreFailure(store=self._store.name, operation="rerank what was found", error=error))
-            hits = ranker.rank(query, hits) if ranker is not None else hits
+                failures.append(StoreFailure(store=store.name, operation="rerank what was found", error=error))
+            hits = store.ranker.rank(query, hits) if store.ranker is not None else hits
         except DevmemError as error:
             failures.append(self._failed("rank what was found" if hits else "retrieve", error))
-        failures += [self._failed("embed the query", error) for error in [*asked.embedding.failures.values()]]
+        failures += [self._failed("embed the query", error) for error in asked.embedding.failures.values()]
         return hits[: config.similarity_top_k], failures
-
-    def _related_where(self) -> Filter:
-        return Filter(scope=replace(self.scope, session=None) if self._rules.config.across_sessions else self.scope)
 
     def _failed(self, operation: str, error: Exception) -> StoreFailure:
         failure = StoreFailure(store=self._store.name, operation=operation, error=error)
@@ -199,11 +183,11 @@ class RoleMemory:
 
     def window(self) -> list[Message]:
         """Return the messages of the short-term window, the `memory_k` newest, oldest first."""
-        return [item_to_message(item) for item in self._newest(self._rules.config.memory_k)]
+        return [item_to_message(item) for item in self._newest(self._store.config.memory_k)]
 
     def long_term(self) -> Iterator[Message]:
         """Return the messages that have left the window, oldest first."""
-        recent = {item.id for item in self._newest(self._rules.config.memory_k)}
+        recent = {item.id for item in self._newest(self._store.config.memory_k)}
         return (item_to_message(item) for item in self._store.scan(self._where) if item.id not in recent)
 
     def history(self) -> Iterator[Message]:

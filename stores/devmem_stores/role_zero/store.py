@@ -7,9 +7,9 @@ came, and so nothing is moved between two places: no kill can lose a message on 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import ClassVar, Final
 
 from devmem import DevmemError, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
@@ -31,13 +31,16 @@ from devmem_stores.role_zero.config import (
     Importance,
     QueryBuilder,
     Ranker,
+    RankerConfig,
     RoleZeroConfig,
-    Rules,
     Situation,
     Trigger,
-    configured_query,
-    configured_trigger,
     importance_of,
+    last_message,
+    last_turns,
+    never,
+    on_requirement,
+    whenever_older,
 )
 from devmem_stores.role_zero.role import RoleMemory
 
@@ -49,33 +52,7 @@ def is_own(item: MemoryItem, query: MemoryQuery) -> bool:
     return not names or not writer or writer in names
 
 
-def related_hits(
-    search: Callable[[int], Sequence[Hit]], wanted: int, admit: Callable[[MemoryItem], bool], spare: int = 0
-) -> list[Hit]:
-    """Return the best hits whose item is admitted.
-
-    Args:
-        search: returns at most that many hits, best first.
-        wanted: maximum number of hits.
-        admit: whether an item may be among them.
-        spare: number of items that are likely to be refused, to save a second search.
-    """
-    limit = wanted + spare
-    while True:
-        hits = search(limit)
-        found = [hit for hit in hits if admit(hit.item)]
-        if len(found) >= wanted or len(hits) < limit:
-            return found[:wanted]
-        limit *= 4
-
-
 _LOG: Final = logging.getLogger(__name__)
-
-
-def _rated(item: MemoryItem) -> Message:
-    """Return the message of an item, with the importance that the writer of an exchange gave it."""
-    message, importance = item_to_message(item), item.metadata.get("importance")
-    return message if item.is_message or importance is None else message.with_metadata(importance=importance)
 
 
 def incoming_message(query: MemoryQuery) -> Message:
@@ -120,21 +97,34 @@ class RoleZeroMemory(CollectionMemory):
         """
         super().__init__(setup)
         self.config = config = setup.config_as(RoleZeroConfig)
-        self._rules = Rules(
-            config=config,
-            trigger=trigger or configured_trigger(config),
-            query_builder=query_builder or configured_query(config),
-            ranker=ranker or (ChatRanker(config.llm_ranker, setup.open_chat) if config.llm_ranker else None),
-            importance=importance,
-            earlier_messages=config.memory_k if query_builder else _earlier_messages(config),
-        )
+        triggers: dict[str, Trigger] = {
+            "requirement": partial(on_requirement, team_leaders=config.team_leaders),
+            "always": whenever_older,
+            "never": never,
+        }
+        self.trigger = trigger or triggers[config.recall]
+        self.query_builder: QueryBuilder = last_message
+        self._earlier_messages = 0
+        """Number of stored messages that the query builder reads beside the last one."""
+        if query_builder is not None:
+            self.query_builder, self._earlier_messages = query_builder, config.memory_k
+        elif config.query == "last_turns":
+            self.query_builder = partial(last_turns, turns=config.query_turns)
+            self._earlier_messages = config.query_turns - 1
+        llm = config.llm_ranker
+        self.ranker = ranker or (ChatRanker(llm, setup.open_chat) if llm else None)
+        self.candidates = config.similarity_top_k
+        """Number of related messages to search for: those that are recalled, or those that a ranker chooses from."""
+        if self.ranker is not None:
+            self.candidates = max(config.similarity_top_k, (llm or RankerConfig()).candidates)
+        self._importance = importance
         self._query_embedding = lru_cache(_QUERIES_KEPT)(QueryEmbedding)
 
     def role(self, name: str, *, user: str = "", session: str = "") -> RoleMemory:
         """Return the memory of one role for one user and session; no other memory's messages are in it."""
-        return RoleMemory(self, self._rules, self._embedding_of, Scope(agent=name, user=user, session=session))
+        return RoleMemory(self, Scope(agent=name, user=user, session=session))
 
-    def _embedding_of(self, text: str) -> QueryEmbedding:
+    def embedding_of(self, text: str) -> QueryEmbedding:
         """Return the embedding of a query, made once for the last queries; one whose provider failed is tried again."""
         known = self._query_embedding(text)
         return QueryEmbedding(text) if known.failures else known
@@ -155,13 +145,13 @@ class RoleZeroMemory(CollectionMemory):
 
         related = self._related(query, own)
         room = query.limit - len(related.hits)
-        if room > 0 and query.similarity_threshold <= -1:
-            there = {hit.item.id for hit in related.hits}
-            window = self.recent(self.config.memory_k, query.where)
-            newest = [item for item in window if own(item) and item.id not in there]
-            filling = (Hit(item=item, score=0.0, recency=1 / (1 + age)) for age, item in enumerate(newest[:room]))
-            return replace(related, hits=(*related.hits, *filling))
-        return related
+        if room <= 0 or query.similarity_threshold > -1:
+            return related
+        there = {hit.item.id for hit in related.hits}
+        window = self.recent(self.config.memory_k, query.where)
+        newest = [item for item in window if own(item) and item.id not in there]
+        filling = (Hit(item=item, score=0.0, recency=1 / (1 + age)) for age, item in enumerate(newest[:room]))
+        return replace(related, hits=(*related.hits, *filling))
 
     def related(self, query: MemoryQuery, admit: Callable[[MemoryItem], bool], spare: int = 0) -> SearchReport:
         """Return the best hits whose item is admitted, at most `query.limit`, also those that say the same.
@@ -173,62 +163,54 @@ class RoleZeroMemory(CollectionMemory):
         """
         # A hit that is not admitted must not have taken the place of another.
         ranking = replace(self.ranking, collapse=False)
+        wanted = self.search_depth(query.limit)
+        limit = wanted + spare
         # Searching may take several turns, but the reranker reads once.
-        found = related_hits(
-            lambda limit: self.collection.search(self.search_query(query, limit=limit, ranking=ranking)).hits,
-            self.search_depth(query.limit),
-            admit,
-            spare,
-        )
-        return self.rerank(query, SearchReport.of(found))
+        while True:
+            hits = self.collection.search(self.search_query(query, limit=limit, ranking=ranking)).hits
+            found = [hit for hit in hits if admit(hit.item)]
+            if len(found) >= wanted or len(hits) < limit:
+                return self.rerank(query, SearchReport.of(found[:wanted]))
+            limit *= 4
 
     def _related(self, query: MemoryQuery, own: Callable[[MemoryItem], bool]) -> SearchReport:
         """Return the related messages that a node may recall, best first, when the trigger says so."""
-        rules, config, asked = self._rules, self.config, incoming_message(query)
-        where = query.where
+        config, asked, where = self.config, incoming_message(query), query.where
         if config.across_sessions:
             where = replace(where, scope=replace(where.scope, session=None))
-        count = self.count(where)
-        if not rules.trigger(Situation(k=query.limit, last=asked, count=count, memory_k=0, shown=0)):
+        if not self.trigger(Situation(k=query.limit, last=asked, count=self.count(where), memory_k=0, shown=0)):
             return SearchReport()
-        text = rules.query_builder([*self._earlier(query, own), asked])
+        earlier = self.recent(self._earlier_messages, query.where) if self._earlier_messages else []
+        text = self.query_builder([*(item_to_message(item) for item in reversed(earlier) if own(item)), asked])
         if not text.strip():
             return SearchReport()
         limit = min(query.limit, config.similarity_top_k)
         wanted = replace(
             query,
             text=text,
-            limit=limit if rules.ranker is None else max(limit, rules.candidates),
+            limit=limit if self.ranker is None else max(limit, self.candidates),
             similarity_threshold=max(query.similarity_threshold, config.similarity_threshold),
             where=where,
-            embedding=query.embedding if text == query.text else self._embedding_of(text),
+            embedding=query.embedding if text == query.text else self.embedding_of(text),
         )
-        found = self._ranked(text, self.related(wanted, lambda item: own(item) and self._is_important(item)))
+        found = self.related(wanted, lambda item: own(item) and self.is_important(item))
+        if self.ranker is not None:
+            try:
+                found = replace(found, hits=tuple(self.ranker.rank(text, found.hits)))
+            except DevmemError as error:
+                _LOG.exception("memory store %r: the hits keep the order of the search", self.name)
+                found = replace(found, failure=str(error))
         return replace(found, hits=found.hits[:limit])
 
-    def _earlier(self, query: MemoryQuery, own: Callable[[MemoryItem], bool]) -> list[Message]:
-        """Return the newest messages before the query that the query builder reads, oldest first."""
-        if not self._rules.earlier_messages:
-            return []
-        items = self.recent(self._rules.earlier_messages, query.where)
-        return [item_to_message(item) for item in reversed(items) if own(item)]
-
-    def _ranked(self, text: str, report: SearchReport) -> SearchReport:
-        if self._rules.ranker is None:
-            return report
-        try:
-            return replace(report, hits=tuple(self._rules.ranker.rank(text, report.hits)))
-        except DevmemError as error:
-            _LOG.exception("memory store %r: the hits keep the order of the search", self.name)
-            return replace(report, failure=str(error))
-
-    def _is_important(self, item: MemoryItem) -> bool:
-        least = self.config.min_importance
-        return least <= 0 or self._rules.importance(_rated(item)) >= least
-
-
-def _earlier_messages(config: RoleZeroConfig) -> int:
-    return 0 if config.query == "last_message" else config.query_turns - 1
+    def is_important(self, item: MemoryItem) -> bool:
+        """Whether an item is important enough to be recalled."""
+        if self.config.min_importance <= 0:
+            return True
+        message, given = item_to_message(item), item.metadata.get("importance")
+        if not item.is_message and given is not None:
+            # The writer of an exchange gave it.
+            message = message.with_metadata(importance=given)
+        return self._importance(message) >= self.config.min_importance
 
 
 def _exchange(asked: str, answered: str, limit: int) -> str:
