@@ -421,7 +421,7 @@ class FactExtractor:
         parts: dict[str, JsonValue] = {name: getattr(statement, name) for name in ("subject", "attribute", "value")}
         parts |= {"key": [*key], "quote": statement.quote}
         if statement.period is not None:
-            # An open end of a period is no time.
+            # An open end of a period is left out.
             edges = {"from": statement.period.start, "until": statement.period.end}
             parts |= {name: local(edge).isoformat() for name, edge in edges.items() if abs(edge) < _FAR}
             parts["time"] = statement.time

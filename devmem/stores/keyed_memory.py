@@ -157,16 +157,9 @@ class KeyedMemory(CollectionMemory):
         except (ChatModelError, MissingExtraError) as error:
             (outcome,) = self.store_items([item])
             return replace(outcome, reason=f"stored without a key: {error}", failure=error)
-        return self.store_items([item if key is None else self._keyed(item, key)])[0]
-
-    def _keyed(self, item: MemoryItem, key: str) -> MemoryItem:
-        """Return an item under the id of its key: its agent's, or the shared one if this agent wrote it."""
-        agent = agent_of(item)
-        keyed = with_key(item, key, Scope(user=item.scope.user, agent=agent))
-        if agent == item.scope.agent:
-            return keyed
-        shared = with_key(item, key, Scope(user=item.scope.user))
-        return shared if any(agent_of(older) == agent for older in self.get([shared.id])) else keyed
+        if key is not None:
+            item = with_key(item, key, Scope(user=item.scope.user, agent=agent_of(item)))
+        return self.store_items([item])[0]
 
     def _key_of(self, text: str, item: MemoryItem) -> str | None:
         key = key_by_rules(self._key_config.keys, text)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from devmem import Filter, MemoryBase, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
+from devmem import MemoryBase, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
 from devmem.stores import MemoryQuery, WriteStatus
 from devmem.testing import ManualClock
 
@@ -28,12 +28,6 @@ def test_the_last_entries_whatever_the_query(make_store: Make, exchange: Exchang
     store = written(make_store("blackboard"), exchange, 5)
     assert shown(store, 2) == ["entry 4", "entry 3"]
     assert [item.content_summary for item in store.retrieve("", "", 2, 0.99)] == ["entry 4", "entry 3"]
-
-
-def test_chronological_order(make_store: Make, exchange: Exchange) -> None:
-    """The last ones, told as they happened."""
-    store = written(make_store("blackboard", order="chronological"), exchange, 5)
-    assert shown(store, 3) == ["entry 2", "entry 3", "entry 4"]
 
 
 @pytest.mark.parametrize("order", ["newest", "chronological"])
@@ -85,22 +79,3 @@ def test_what_an_entry_says(make_store: Make, payload: MemoryWritePayload, text:
     store = make_store("blackboard")
     assert store.update(payload).status is WriteStatus.STORED
     assert shown(store) == [text]
-
-
-def test_a_short_entry_counts(make_store: Make, exchange: Exchange) -> None:
-    """There is no least length on a board."""
-    assert make_store("blackboard").update(exchange("?", "ok")).status is WriteStatus.STORED
-
-
-def test_one_sessions_entries(make_store: Make, exchange: Exchange) -> None:
-    store = make_store("blackboard")
-    for session in ("s1", "s2", "s1"):
-        store.update(exchange("What is new?", f"news of {session}", scope=Scope(session=session)))
-    query = MemoryQuery(text="", limit=9, where=Filter(scope=Scope(session="s1")))
-    assert [hit.item.content_summary for hit in store.search(query)] == ["news of s1", "news of s1"]
-
-
-def test_the_newest_scores_best(make_store: Make, exchange: Exchange) -> None:
-    hits = written(make_store("blackboard"), exchange, 3).search(MemoryQuery(text="x", limit=3))
-    assert [hit.score for hit in hits] == [1.0, 1 / 2, 1 / 3]
-    assert [hit.recency for hit in hits] == [1.0, 1 / 2, 1 / 3]

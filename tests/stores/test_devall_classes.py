@@ -135,25 +135,3 @@ def test_its_type_is_listed_wherever_types_are(team: Path, name: str) -> None:
     written = team.parent / "template.yaml"
     assert export_design_template.main(["--output", str(written), "--workflow", str(team)]) == 0
     assert name in written.read_text(encoding="utf-8")
-
-
-def test_a_plugin_keeps_what_was_said_where_the_answer_only_quotes(tmp_path: Path) -> None:
-    """`provider: extractive` has no words of its own."""
-    plugin = """
-import devmem
-from devmem.stores import CollectionConfig, CollectionMemory, answer_of, item_from, skipped
-from devmem.text import strip_frames
-
-@devmem.register_memory_store("quoteless")
-class Quoteless(CollectionMemory):
-    config_model = CollectionConfig
-
-    def compose(self, payload):
-        text = answer_of(payload) or strip_frames(payload.inputs_text).strip()
-        return item_from(payload, text, created_at=self.setup.clock()) if text else skipped("nothing was said")
-"""
-    (tmp_path / "quoteless.py").write_text(plugin)
-    workflow = WORKFLOW.replace("./wall.py", "./quoteless.py").replace("NAME", "quoteless")
-    (tmp_path / "team.yaml").write_text(workflow.replace("MEMORY", "notes.db"))
-    run_devmem("run", tmp_path / "team.yaml", "--input", "Tea is at three.")
-    assert "Tea is at three." in run_devmem("search", tmp_path / "team.yaml", "wall", "tea").stdout

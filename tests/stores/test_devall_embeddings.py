@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from devmem import MemoryBase, MemoryWritePayload
@@ -56,11 +55,6 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_the_text_that_devall_embeds() -> None:
-    assert devall_text("  Who's\n there? 会议，改到 🎉 星期五。 ") == "Who s there 会议 改到 星期五"
-    assert devall_text("?!") == ""
-
-
 def test_embeddings_of_the_same_model_are_used_and_labelled_by_the_next_write(
     make_store: Make, exchange: Exchange, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -96,18 +90,6 @@ def test_embeddings_of_another_model_are_neither_used_nor_replaced_by_reading(
     assert str(path) in warning
     assert "found by their words" in warning
     assert "DevAll then finds them only with that model" in warning
-
-
-def test_the_next_write_embeds_again_what_another_model_embedded(
-    make_store: Make, exchange: Exchange, tmp_path: Path
-) -> None:
-    embedder = HashEmbedder()
-    path = devall_file(tmp_path, OtherEmbedder())
-    make_store("simple", memory_path=path.name, embedder=embedder).update(
-        exchange("What is for dinner?", "Soup, as always on Mondays.")
-    )
-    assert [entry["embedding_model"] for entry in entries(path)] == [embedder.identity.name] * 3
-    assert np.dot(entries(path)[0]["embedding"], embedder.vector(TEXTS[0])) > 0.99
 
 
 def test_a_store_without_a_model_keeps_the_embeddings(make_store: Make, exchange: Exchange, tmp_path: Path) -> None:

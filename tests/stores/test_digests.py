@@ -133,11 +133,3 @@ def test_a_models_sentence_is_kept_only_if_turns_say_so(
     (digest,) = done.digests
     assert [each["text"] for each in sentences_of(digest)] == [*([sentence] if is_kept else []), "The flyers are blue."]
     assert done.unsupported == (0 if is_kept else 1)
-
-
-@pytest.mark.parametrize("answer", ["", "???", "{'error': 'none'}", "完全不同的内容。"])
-def test_an_answer_without_a_supported_sentence_makes_no_digest(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch, answer: str
-) -> None:
-    monkeypatch.setattr(type(memory.store), "summarizer", lambda _: Answer(answer))
-    assert memory.consolidate(user="ann", digest_before="2026-02-01").digests == ()

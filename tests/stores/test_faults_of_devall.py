@@ -38,16 +38,7 @@ def test_d1_an_auto_path_is_a_file_of_the_session(
 
 
 @KINDS
-def test_d1_an_auto_path_without_a_session_is_memory(
-    make_store: Make, exchange: Exchange, tmp_path: Path, kind: str
-) -> None:
-    store = make_store(kind, memory_path="auto")
-    assert store.update(exchange("Where is the key?", "Under the flowerpot.")).status is WriteStatus.STORED
-    assert not list(tmp_path.iterdir())
-
-
-@KINDS
-@pytest.mark.parametrize("path", ["notes.db", "notes.json", "deep/down/notes.db", "deep/down/notes.json"])
+@pytest.mark.parametrize("path", ["notes.db", "deep/down/notes.json"])
 def test_d2_a_bare_file_name_is_a_path(
     make_store: Make, exchange: Exchange, tmp_path: Path, kind: str, path: str
 ) -> None:
@@ -88,14 +79,6 @@ def test_d7_the_answer_is_stored_when_the_input_is_long(make_store: Make, exchan
     assert len(item.content_summary) <= 500
 
 
-def test_d7_two_answers_to_the_same_long_input_are_two_items(make_store: Make, exchange: Exchange) -> None:
-    """Their summaries may start alike; neither is taken for the other."""
-    store, asked = make_store("simple"), "Tell me more about it, please. " * 100
-    outcomes = [store.update(exchange(asked, "Indeed. " * 200 + f"Number {n}.")) for n in range(3)]
-    assert [outcome.status for outcome in outcomes] == [WriteStatus.STORED] * 3
-    assert store.count() == 3
-
-
 def test_d7_equal_exchanges_are_all_kept_and_shown_once(make_store: Make, exchange: Exchange) -> None:
     store = make_store("simple")
     outcomes = [store.update(exchange("status?", "All pumps run.")) for _ in range(3)]
@@ -124,9 +107,6 @@ def test_two_pictures_with_the_same_words_are_two_items(make_store: Make) -> Non
     "fact",
     [
         "You are the best engineer we have, so note that the deadline is May 5th, not earlier",
-        "You need to know, my sister is called Ada",
-        "User will input numbers, and the limit is 42",
-        "Agent Role: planner. The budget is 3000 euros",
         "你是最好的工程师，截止日期是五月五日",
     ],
 )
@@ -164,27 +144,6 @@ def test_d11_no_vector_of_zeros_is_stored(make_store: Make, exchange: Exchange, 
     assert abs(float(embedding @ embedding) - 1) < 1e-5
 
 
-def test_d15_without_an_embedding_it_is_no_empty_shell(make_store: Make, exchange: Exchange, tmp_path: Path) -> None:
-    """There nothing was stored and nothing found."""
-    store = make_store("simple", memory_path="notes.json")
-    store.update(exchange("Where is the key?", "Under the flowerpot."))
-    assert "flowerpot" in store.retrieve("", "the key", 1)[0].content_summary
-    assert len(json.loads((tmp_path / "notes.json").read_text(encoding="utf-8"))) == 1
-
-
-@pytest.mark.parametrize("path", ["notes.db", "notes.json"])
-def test_d20_saving_what_is_saved_writes_nothing(
-    make_store: Make, exchange: Exchange, tmp_path: Path, path: str
-) -> None:
-    store = make_store("simple", memory_path=path, embedder=HashEmbedder())
-    store.update(exchange("Where is the key?", "Under the flowerpot."))
-    before = {file.name: file.stat().st_mtime_ns for file in tmp_path.iterdir()}
-    for _ in range(3):
-        store.save()
-        store.retrieve("", "key")
-    assert {file.name: file.stat().st_mtime_ns for file in tmp_path.iterdir()} == before
-
-
 def test_d21_an_auto_path_does_not_change_the_configuration(
     make_store: Make, exchange: Exchange, tmp_path: Path
 ) -> None:
@@ -210,32 +169,13 @@ def test_d24_an_attachment_is_written_once(make_store: Make, tmp_path: Path) -> 
     assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 2 * 1_200_000
 
 
-def test_d25_old_items_are_not_embedded_again(make_store: Make, exchange: Exchange) -> None:
-    """A write embeds one text, a query another, and opening again none."""
-    embedder = HashEmbedder()
-    store = make_store("simple", memory_path="notes.db", embedder=embedder)
-    for n in range(20):
-        store.update(exchange(f"question number {n}", f"the answer to it is {n}"))
-    assert len(embedder.texts) == 20
-    store.close()
-    again = make_store("simple", memory_path="notes.db", embedder=embedder)
-    again.retrieve("", "question number 3")
-    assert len(embedder.texts) == 21
-
-
 @pytest.mark.parametrize(
     ("kind", "config"),
     [
         ("simple", {"max_items": True}),
-        ("simple", {"max_content_length": "long"}),
-        ("simple", {"max_content_length": 3}),
-        ("simple", {"min_content_length": -1}),
         ("simple", {"memory_paht": "x.db"}),
         ("simple", {"embedding": {"provider": "openai", "modle": "x"}}),
-        ("blackboard", {"max_items": True}),
-        ("blackboard", {"max_items": 0}),
         ("blackboard", {"max_age": 0}),
-        ("blackboard", {"order": "random"}),
     ],
 )
 def test_d29_a_wrong_configuration_is_an_error(make_store: Make, kind: str, config: dict[str, object]) -> None:

@@ -40,11 +40,6 @@ def test_what_is_embedded_as_a_whole(embedding: QueryEmbedding) -> None:
     assert embedding.focused() is embedding
 
 
-def test_a_failure_of_the_provider_is_of_the_message() -> None:
-    embedding = QueryEmbedding(MESSAGE)
-    assert embedding.focused().failures is embedding.failures
-
-
 def test_records_like_another_share_any_of_its_words(tmp_path: Path) -> None:
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         memory.add("We swam in the cold lake for hours.", id="lake")

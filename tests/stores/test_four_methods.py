@@ -119,16 +119,3 @@ def test_a_memory_and_the_manager_work_on_it(shelf: Shelf) -> None:
     found = manager.retrieve(query="cocoa drinks", current_stage=Stage.GEN)
     assert found is not None
     assert [hit.item.content_summary for hit in found.hits] == ["Bob drinks cocoa."]
-
-
-def test_a_store_that_cannot_answer_is_refused() -> None:
-    class Mute(MemoryBase):
-        config_model = ConfigModel
-
-        def load(self) -> None: ...
-
-        def update(self, payload: MemoryWritePayload) -> WriteOutcome:
-            raise NotImplementedError
-
-    with pytest.raises(TypeError, match="neither `retrieve` nor `answer`"):
-        Mute(StoreSetup(name="mute", store_type="mute", config=ConfigModel()))

@@ -5,18 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from devmem import MemoryItem
 from devmem.storage import SqliteCollection
-from devmem.stores import EmbeddingConfig, IndexConfig, StoreSetup
+from devmem.stores import EmbeddingConfig, StoreSetup
 from devmem.testing import HashEmbedder
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
 MANY = 1700
 
 
-@pytest.mark.parametrize("search", ["auto", "exact", "approximate"])
+@pytest.mark.parametrize("search", ["exact", "approximate"])
 def test_the_index_block(tmp_path: Path, search: str) -> None:
     """A store of moderate size is searched approximately when that is asked for, and finds the same."""
     config = SimpleConfig.model_validate(
@@ -38,12 +37,3 @@ def test_the_index_block(tmp_path: Path, search: str) -> None:
     assert indexes.approximate == (search == "approximate")
     assert [item.id for item in store.retrieve("", "note 77 about rain", top_k=1)] == ["77"]
     store.close()
-
-
-def test_the_size_to_change_over_at() -> None:
-    assert IndexConfig().threshold() == 5_000
-    assert IndexConfig(approximate_from=9000).threshold() == 9000
-    assert IndexConfig(search="exact", approximate_from=9000).threshold() is None
-    assert IndexConfig(search="approximate").threshold() == 1000
-    with pytest.raises(ValidationError, match="1000"):
-        IndexConfig(approximate_from=999)

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from devmem import MemoryItem
 from devmem.storage import SqliteCollection, SupportsFieldIndex
-from devmem.stores import EmbeddingConfig, IndexConfig, MemoryQuery, StoreSetup
+from devmem.stores import EmbeddingConfig, MemoryQuery, StoreSetup
 from devmem.stores.items import ItemFields
 from devmem.testing import HashEmbedder
 from devmem_stores.simple import SimpleConfig, SimpleMemory
@@ -62,20 +61,6 @@ def test_items_are_found_by_the_fields_of_their_store(tmp_path: Path) -> None:
     other = opened(tmp_path)
     other.add([BOOK])
     assert by_title(other) == [("book", "title")]
-
-
-def test_items_that_differ_in_a_field_are_no_duplicates(tmp_path: Path) -> None:
-    store = opened(tmp_path, embedding=None, index={"fields": ["title"]})
-    titles = ["Zebra launch", "Zebra budget", "zebra budget"]
-    store.add([MemoryItem(id=str(at), content_summary="x", metadata={"title": one}) for at, one in enumerate(titles)])
-    found = [str(item.metadata["title"]).lower() for item in store.retrieve("", "zebra", 3)]
-    assert sorted(found) == ["zebra budget", "zebra launch"]
-
-
-def test_an_item_may_choose_its_own(tmp_path: Path) -> None:
-    store = opened(tmp_path, index={"fields": ["title"]})
-    store.add([MemoryItem(id="own", content_summary="x", metadata=dict(BOOK.metadata), indexed_fields=())])
-    assert by_title(store) == []
 
 
 def test_items_that_are_there_are_searched_by_new_fields_after_a_reindex(
@@ -127,17 +112,6 @@ def test_fields_that_another_process_changes_hold_for_new_items_soon() -> None:
         assert stamped() == ("title",)
 
 
-def test_a_reindex_of_a_store_without_a_model(tmp_path: Path) -> None:
-    """Fields are words too."""
-    before = opened(tmp_path, embedding=None)
-    before.add([BOOK])
-    before.close()
-    store = opened(tmp_path, embedding=None, index={"fields": ["title"]})
-    assert store.retrieve("", "train", 3) == []
-    store.reindex()
-    assert [item.id for item in store.retrieve("", "train", 3)] == ["book"]
-
-
 def test_a_changed_field_is_embedded_again_and_an_unchanged_one_is_not(tmp_path: Path) -> None:
     model = HashEmbedder(dimension=32)
     store = opened(tmp_path, embedder=model, index={"fields": ["title"]})
@@ -159,8 +133,3 @@ def test_a_json_file_has_its_fields_in_its_items(tmp_path: Path, caplog: pytest.
     assert opened(tmp_path, "store.json").get(["book"])[0].indexed_fields == ("title",)
     opened(tmp_path, "store.json", index={"fields": ["genre"]}).reindex()
     assert "'notes': items of this kind of file keep the fields that they were written with" in caplog.text
-
-
-def test_what_is_no_path_is_refused() -> None:
-    with pytest.raises(ValidationError, match=r"'chapters\[' is not a path of a field: write keys"):
-        IndexConfig.model_validate({"fields": ["title", "chapters["]})

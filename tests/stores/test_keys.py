@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 import devmem
-from devmem import Caller, MemoryItem, MemoryWritePayload, Scope
-from devmem.stores import MemoryQuery, StoreSetup, WriteStatus, with_key
+from devmem import Caller, MemoryWritePayload, Scope
+from devmem.stores import MemoryQuery, StoreSetup, WriteStatus
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
 KEYS = [
@@ -56,20 +56,11 @@ def test_the_older_value_stays_in_the_history(store: SimpleMemory) -> None:
     store.close()
 
 
-def test_the_same_value_again_is_a_duplicate(store: SimpleMemory) -> None:
-    """Nothing changed."""
-    store.update(said("My diet is vegan."))
-    assert store.update(said("My diet is vegan.")).status is WriteStatus.DUPLICATE
-    store.close()
-
-
 @pytest.mark.parametrize(
     ("rule", "reason"),
     [
         ({"pattern": "(", "key": "x"}, "not a regular expression"),
         ({"pattern": "a", "key": "{what}"}, "its groups: none"),
-        ({"pattern": "(?P<a>b)", "key": "{0}"}, "its groups: a"),
-        ({"pattern": "a", "key": ""}, "at least 1 character"),
     ],
 )
 def test_a_rule_that_cannot_work_is_refused(rule: dict[str, str], reason: str) -> None:
@@ -111,18 +102,4 @@ def test_facts_of_two_agents_are_two(store: SimpleMemory) -> None:
     votes = [hit for hit in store.search(MemoryQuery(text="vote yes", limit=9)) if "vote" in hit.item.content_summary]
     assert sorted(str(hit.item.metadata["agent"]) for hit in votes) == ["a1", "a2"]
     assert [hit.same_as for hit in votes] == [(), ()]
-    store.close()
-
-
-def test_a_fact_from_before_agents_were_told_apart_is_replaced_by_its_own_agent(store: SimpleMemory) -> None:
-    """Its id was that of the user's key alone."""
-    item = store.compose(by_agent("My diet is vegan.", "a1"))
-    assert isinstance(item, MemoryItem)
-    store.add([with_key(item, "user.diet", Scope(user="ann"))])
-    store.update(by_agent("My diet is fish.", "a2"))
-    store.update(by_agent("My diet is fruit.", "a1"))
-    assert sorted(text.content_summary for text in store.scan()) == [
-        "Input: My diet is fish.",
-        "Input: My diet is fruit.",
-    ]
     store.close()

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-import devmem
 from devmem import MemoryItem
 from devmem.errors import EmbeddingUnavailableError
 from devmem.models.embedder import TokenEmbedding
-from devmem.storage import Weights
 from devmem.stores import CollectionMemory, Embedder, MemoryQuery, QueryEmbedding, StoreSetup
 from devmem.testing import HashEmbedder, HashTokenEmbedder
 from devmem_stores.simple import SimpleConfig, SimpleMemory
@@ -122,55 +118,8 @@ def test_a_word_that_the_model_does_not_know_is_not_meant() -> None:
     by_words.close()
 
 
-def test_a_word_that_an_item_has_is_right() -> None:
-    store = opened(Reader())
-    store.add([MemoryItem(id="typo", content_summary="I never recieve anything.")])
-    assert corrections(store) == {}
-    store.close()
-
-
 @pytest.mark.parametrize("embedder", [None, Reader()])
 def test_it_can_be_switched_off(embedder: Embedder | None) -> None:
     store = opened(embedder, spelling=False)
     assert corrections(store) == {}
     store.close()
-
-
-def test_texts_that_are_compared_and_given_vectors_are_searched_unchanged() -> None:
-    """A given vector stays, but its text is searched for what is meant; other ways to rank take the text unchanged."""
-    store = opened(Reader())
-    assert corrections(store, embedding=QueryEmbedding(TYPO, focus=False)) == {}
-    assert store.search_query(MemoryQuery(text=TYPO), limit=3, weights=Weights()).spelling is None
-    given = np.eye(64, dtype=np.float32)[0]
-    wanted = store.search_query(MemoryQuery(text=TYPO, embedding=QueryEmbedding(TYPO, given=given)), limit=3)
-    assert wanted.spelling is not None
-    changed = wanted.spelling.applied(wanted, {"recieve": "receive"})
-    assert changed.text == MEANT
-    assert changed.vector is given
-    store.close()
-
-
-@pytest.mark.parametrize(
-    "text", ["什么时候收到包裹？", "我们什么时候 recieve 包裹？", "", "Wann bekomme ich das Paket?"]
-)
-def test_other_languages_are_searched_unchanged(text: str) -> None:
-    for embedder in (None, Reader()):
-        store = opened(embedder)
-        report = store.search(MemoryQuery(text=text, limit=3))
-        assert set(report.corrected) <= {"recieve"}
-        store.close()
-
-
-def test_conversations_are_found_by_what_is_meant() -> None:
-    store = opened()
-    groups = store.answer_conversations(MemoryQuery(text="recieve", limit=3), 2)
-    assert {hit.item.id for group in groups for hit in group.hits} == {"post", "letters"}
-    store.close()
-
-
-def test_what_asks_is_corrected_beside_small_talk(tmp_path: Path) -> None:
-    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
-        for text in ("Parcels: we receive them on Monday.", "They receive letters."):
-            memory.add(text)
-        found = memory.search("What a lovely day on the lake! By the way, when do we recieve the parcels?", limit=1)
-        assert found[0].text.startswith("Parcels")

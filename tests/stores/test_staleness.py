@@ -66,15 +66,6 @@ def test_a_stored_text_cannot_pretend_to_be_marked(tmp_path: Path) -> None:
         assert '"(may be outdated: ignore it) the launch"' in memory.context("venue")
 
 
-def test_metadata_trust_and_the_same_text_change_nothing(tmp_path: Path) -> None:
-    with opened(tmp_path) as memory:
-        told(memory)
-        (fact,) = [record for record in memory.list() if record.text == FACT]
-        memory.update(fact.id, metadata={"seen": True}, trust=0.5)
-        memory.add(FACT, key="launch")
-        assert memory.stale() == []
-
-
 def test_a_new_wording_of_the_conclusion_settles_it(tmp_path: Path) -> None:
     with opened(tmp_path) as memory:
         told(memory)
@@ -129,14 +120,6 @@ def test_what_is_left_behind_by_an_erasure_is_stale(tmp_path: Path) -> None:
         assert memory.stale() == []
 
 
-def test_a_source_elsewhere_is_not_judged(tmp_path: Path) -> None:
-    with opened(tmp_path) as memory:
-        memory.add(CONCLUSION, derived_from=["of-another-store"])
-        assert memory.stale() == []
-        with pytest.raises(TypeError, match="derived_from"):
-            memory.add(CONCLUSION, derived_from="of-another-store")
-
-
 def test_a_handle_derives_only_from_what_it_reaches(tmp_path: Path) -> None:
     """Its items have hashes of their sources, by which a text could be guessed."""
     with opened(tmp_path) as memory:
@@ -174,19 +157,6 @@ def test_conversations_are_judged_too(tmp_path: Path) -> None:
             assert [hit.stale for group in groups for hit in group.hits if "venue" in hit.item.content_summary] == marks
 
 
-def test_renewed_items_say_what_is_left(tmp_path: Path) -> None:
-    """Those of a chain after one another; their texts before stay in the history."""
-    with opened(tmp_path, on_stale="renew") as memory:
-        told(memory)
-        memory.add("So the caterer comes on May 5th.", derived_from=["venue"], id="caterer")
-        memory.add(CHANGED, key="launch")
-        assert [hit.stale for hit in memory.search("caterer", limit=1)] == ["based on something that is stale itself"]
-    with opened(tmp_path, on_stale="renew") as memory:
-        assert memory.stale() == []
-        assert [memory.get(name).text for name in ("venue", "caterer")] == [CHANGED, CHANGED]  # type: ignore[union-attr]
-        assert [version.item.text for version in memory.history("venue")] == [CONCLUSION, CHANGED]
-
-
 def test_renewing_within_a_scope_and_by_id(tmp_path: Path) -> None:
     with opened(tmp_path) as memory:
         for user in ("ann", "bob"):
@@ -199,27 +169,6 @@ def test_renewing_within_a_scope_and_by_id(tmp_path: Path) -> None:
         assert ann.renew() == ["ann"]
         assert list(reasons(memory)) == ["bob"]
         assert memory.renew("bob") == ["bob"]
-
-
-def test_nothing_is_made_of_nothing(tmp_path: Path) -> None:
-    with opened(tmp_path) as memory:
-        ann = memory.scoped(user="ann")
-        memory.add(CONCLUSION, derived_from=[fact := ann.add(FACT)], id="venue")
-        ann.forget(fact, verify=True)
-        assert memory.renew() == []
-        assert list(reasons(memory)) == ["venue"]
-
-
-@pytest.mark.parametrize("count", [2_000, pytest.param(10_000, marks=pytest.mark.kit)])
-def test_thousands_of_dependants(count: int) -> None:
-    with devmem.open(":memory:", embedding=None) as memory:
-        fact = memory.add(FACT, key="launch")
-        parents = Provenance(parents=(fact,))
-        items = [MemoryItem(content_summary=f"Booking {n}.", id=f"n{n}", provenance=parents) for n in range(count)]
-        memory.store.add(items)
-        memory.add(CHANGED, key="launch")
-        assert len(memory.stale()) == count
-        assert all(hit.stale for hit in memory.search("booking 77", limit=5))
 
 
 def test_a_summary_of_a_changed_record(tmp_path: Path) -> None:
@@ -257,12 +206,3 @@ def test_a_save_renews_what_became_stale(tmp_path: Path, place: str) -> None:
         memory.store.save()
         assert memory.stale() == []
         assert memory.get("wet").text == CHANGED  # type: ignore[union-attr]
-
-
-def test_another_process_made_it_stale(tmp_path: Path) -> None:
-    with opened(tmp_path, on_stale="renew") as memory, devmem.open(tmp_path / "store.db", embedding=None) as other:
-        told(memory)
-        memory.store.save()
-        other.add(CHANGED, key="launch")
-        memory.store.save()
-        assert memory.stale() == []

@@ -117,7 +117,6 @@ def test_a_store_that_fails_fails_the_search(workflow: Path, tmp_path: Path) -> 
     [
         ("stores: [one, tow]", "there is no store 'tow'; did you mean 'two'?"),
         ("stores: [one, all]", "'all' is itself made of other stores; name those"),
-        ("stores: []", "at least 1"),
         ("stores: [one, lost]", "'lost' keeps its items for this process only"),
     ],
 )

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from devmem import MemoryContentSnapshot, MemoryWritePayload
-from devmem.errors import ChatModelError
 from devmem.messages import Message, Role
 from devmem.stores import WriteStatus
 from devmem.testing import ScriptedChat
@@ -70,29 +69,6 @@ def test_knowledge(make_brain: MakeBrain) -> None:
     assert "blue" in store.retrieve("", "What colour has the boat?", 1)[0].content_summary
 
 
-@pytest.mark.parametrize(("value", "number"), [("1", 1), (7, 7), ("-3", -3), ("a1b2", 0), (None, 0), ("", 0)])
-def test_to_int(value: object, number: int) -> None:
-    assert BrainMemory.to_int(value, 0) == number
-
-
-@pytest.mark.parametrize(
-    ("text", "info"),
-    [
-        ("[TALK]:Hello", ("TALK", "Hello")),
-        ("[TALK]: Hello\nand more", ("TALK", "Hello\nand more")),
-        ("Hello", (None, "Hello")),
-        ("[TALK]Hello", (None, "[TALK]Hello")),
-        ("so [TALK]:Hello", (None, "so [TALK]:Hello")),
-    ],
-)
-def test_extract_info(text: str, info: tuple[str | None, str]) -> None:
-    assert BrainMemory.extract_info(text) == info
-
-
-def test_extract_info_with_a_pattern_of_ones_own() -> None:
-    assert BrainMemory.extract_info("skill> draw a cat", r"(\w+)> (.+)") == ("skill", "draw a cat")
-
-
 def test_the_history_in_metagpts_form(make_brain: MakeBrain) -> None:
     brain = make_brain().brain()
     brain.add_talk("发布会是什么时候?")
@@ -121,14 +97,6 @@ def test_a_summary_changes_nothing(make_brain: MakeBrain) -> None:
     assert len(brain.history) == 1
 
 
-def test_a_text_below_the_limit_stays(make_brain: MakeBrain) -> None:
-    chat = ScriptedChat()
-    brain = make_brain(chat=chat).brain()
-    brain.add_talk(LONG)
-    assert LONG in brain.summarize(max_words=50, limit=10_000)
-    assert chat.requests == []
-
-
 def test_a_title(make_brain: MakeBrain) -> None:
     chat = ScriptedChat('"Planks for\nthe boat"')
     brain = make_brain(chat=chat).brain()
@@ -143,13 +111,6 @@ def test_related(make_brain: MakeBrain, answer: str, related: bool) -> None:
     chat = ScriptedChat(answer)
     assert make_brain(chat=chat).brain().is_related("When does it sail?", "The boat sails in May.") is related
     assert chat.asked[0].index("The boat") < chat.asked[0].index("When does")
-
-
-def test_an_answer_that_is_no_verdict_is_an_error(make_brain: MakeBrain) -> None:
-    brain = make_brain(chat=ScriptedChat("TRUE or FALSE", "perhaps")).brain()
-    for _ in range(2):
-        with pytest.raises(ChatModelError, match="TRUE or FALSE"):
-            brain.is_related("one", "two")
 
 
 def test_rewriting(make_brain: MakeBrain) -> None:
@@ -209,3 +170,10 @@ class TestWithoutAModel:
         found = make_brain().brain().rewrite("When does it sail?", "We talked about the boat.")
         assert (found.text, found.rewritten) == ("When does it sail?", False)
         assert "no language model" in found.reason
+
+
+def test_helpers_of_metagpt() -> None:
+    assert [BrainMemory.to_int(value, 0) for value in ("1", 7, "-3", "a1b2", None)] == [1, 7, -3, 0, 0]
+    assert BrainMemory.extract_info("[TALK]: Hello\nand more") == ("TALK", "Hello\nand more")
+    assert BrainMemory.extract_info("so [TALK]:Hello") == (None, "so [TALK]:Hello")
+    assert BrainMemory.extract_info("skill> draw a cat", r"(\w+)> (.+)") == ("skill", "draw a cat")

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from devmem import Memory, MemoryContentSnapshot, MemoryWritePayload
-from devmem.errors import ChatModelError, CollectionError, MissingExtraError
+from devmem.errors import ChatModelError, CollectionError
 from devmem.messages import Message
 from devmem.stores import ChatReply, ChatRequest, WriteStatus
-from devmem.testing import FailingChat, ManualClock, ScriptedChat
+from devmem.testing import FailingChat, ManualClock
 from devmem_stores.brain.conversation import Brain
 from tests.generated import examples
 
@@ -100,18 +100,6 @@ def test_the_messages_of_an_exchange_stay_together(make_brain: MakeBrain) -> Non
     assert [source for s in brain.summaries for source in s.sources] == [o.item_id for o in outcomes[:3]]
 
 
-def test_a_model_writes_the_summaries(make_brain: MakeBrain) -> None:
-    chat = ScriptedChat("They counted to nine.")
-    brain = make_brain(chat=chat, summary_words=20).brain()
-    talk(brain, 12)
-    summary = brain.summaries[0]
-    assert len(brain.summaries) == 1
-    assert (summary.text, summary.method) == ("They counted to nine.", "model")
-    assert "message 0" in chat.asked[0]
-    assert "message 9" in chat.asked[0]
-    assert "message 10" not in chat.asked[0]
-
-
 def test_a_model_that_is_down_costs_no_message(make_brain: MakeBrain, clock: ManualClock) -> None:
     chat = FailingChat(*["They counted."] * 3)
     brain = make_brain(chat=chat, summary_words=20).brain()
@@ -142,15 +130,6 @@ def test_a_long_backlog_is_worked_off_over_several_writes(make_brain: MakeBrain,
     talk(brain, 2, start=101)
     assert [summary.messages for summary in brain.summaries] == [100]
     assert len(brain.history) == 3
-
-
-def test_a_package_that_is_missing_costs_no_message(make_brain: MakeBrain) -> None:
-    """The model is opened when it is needed; the store works without."""
-    missing = MissingExtraError(feature="provider: openai", package="openai", extra="openai")
-    brain = make_brain(chat=ScriptedChat(missing), summary_words=20).brain()
-    talk(brain, 11)
-    assert brain.add_talk("more").failure is missing
-    assert len(brain.history) == 12
 
 
 def test_a_disk_that_fills_up_while_the_model_works_costs_no_message(make_brain: MakeBrain, tmp_path: Path) -> None:

@@ -16,16 +16,6 @@ from .conftest import MakeBrain
 from .redis_server import RedisServer
 
 
-def test_b1_it_works_as_it_is_made(make_brain: MakeBrain) -> None:
-    """There, what its own role makes has no configuration, and neither saves nor summarizes."""
-    brain = make_brain(path=None).brain()
-    assert brain.save()
-    assert brain.summarize() == ""
-    brain.add_talk("Hello")
-    assert brain.save()
-    assert brain.summarize() == "user: Hello"
-
-
 def test_b2_no_secret_is_written(
     make_brain: MakeBrain, redis_server: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -131,33 +121,6 @@ def test_b7_untrue_is_not_true(make_brain: MakeBrain) -> None:
     with pytest.raises(ChatModelError):
         brain.is_related("one", "two")
     assert not brain.is_related("one", "two")
-
-
-def test_b9_a_title_costs_no_history(make_brain: MakeBrain) -> None:
-    """There, the history is gone after the title is made."""
-    brain = make_brain(chat=ScriptedChat("A summary.", "A title"), window=9000).brain()
-    brain.add_talk("a long story " * 400)
-    before = brain.snapshot()
-    assert brain.get_title() == "A title"
-    assert brain.snapshot() == before
-
-
-def test_b10_an_empty_brain_has_an_empty_summary(make_brain: MakeBrain) -> None:
-    """There, it is a text that is too long."""
-    chat = ScriptedChat()
-    brain = make_brain(chat=chat).brain()
-    assert brain.summarize() == brain.historical_summary == brain.history_text == ""
-    assert brain.compress() == 0
-    assert chat.requests == []
-
-
-def test_a_redis_that_is_down_is_not_an_empty_memory(make_brain: MakeBrain) -> None:
-    """There, errors of Redis are swallowed, and the chat starts empty."""
-    store = make_brain(redis={"url": "redis://127.0.0.1:1"})
-    outcome = store.brain().add_talk("Hello")
-    assert outcome.status is WriteStatus.STORED
-    assert "Redis at 127.0.0.1:1" in str(outcome.failure)
-    assert make_brain(redis={"url": "redis://127.0.0.1:1"}).brain().exists("Hello")
 
 
 def test_the_files_are_nobody_elses(make_brain: MakeBrain, tmp_path: Path) -> None:

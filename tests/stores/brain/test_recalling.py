@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from devmem import Filter, Hit, MemoryContentSnapshot, MemoryManager, MemoryWritePayload, Scope
-from devmem.config import Attachment
+from devmem import Filter, Hit, MemoryContentSnapshot, MemoryWritePayload, Scope
 from devmem.messages import Message
 from devmem.stores import MemoryQuery, SourceKind
-from devmem.testing import FailingChat, HashEmbedder
+from devmem.testing import HashEmbedder
 from devmem_stores.brain import BrainMemory
 
 from .conftest import MakeBrain
@@ -62,11 +61,6 @@ def test_the_summary_says_what_it_is_made_of(make_brain: MakeBrain) -> None:
     assert [item.content_summary[:6] for item in store.get(summary.provenance.parents)] == ["user: "] * 5
     now = store.setup.clock()
     assert (summary.metadata["from"], summary.metadata["to"], summary.metadata["messages"]) == (now, now, 10)
-
-
-def test_a_single_hit_answers_the_question(make_brain: MakeBrain) -> None:
-    (only,) = asked(filled(make_brain()), "night train", 1)
-    assert "Vienna" in only.item.content_summary
 
 
 def test_where_nothing_is_related_the_latest_fill_up(make_brain: MakeBrain) -> None:
@@ -130,22 +124,6 @@ def test_summaries_that_are_too_long_to_show_are_shortened(make_brain: MakeBrain
     summary = asked(store, "planks", 2)[0].item.content_summary
     assert len(summary) < len(store.brain().historical_summary) / 2
     assert "planks" in summary
-
-
-def test_a_failure_beside_the_write_is_reported_by_the_manager(make_brain: MakeBrain) -> None:
-    """The node goes on, the payload is stored once, and the result says what went wrong."""
-    store = make_brain(chat=FailingChat(), summary_words=20, max_messages=2)
-    manager = MemoryManager([Attachment(name="brain")], {"brain": store})
-    for asked_, answered in FACTS[:3]:
-        payload = MemoryWritePayload(inputs_text=asked_, output_snapshot=MemoryContentSnapshot(text=answered * 9))
-        result = manager.update(payload)
-    assert [failure.store for failure in result.failures] == ["brain"]
-    assert manager.unsaved == 0
-    assert store.count() == 3
-    found = manager.retrieve(query="When does the train leave?")
-    assert found is not None
-    assert found.failures == ()
-    assert "Vienna" in found.formatted_text
 
 
 def exchange(asked: str, answered: str, **scope: str) -> MemoryWritePayload:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem import ConfigError, Filter, Scope, open_stores
+from devmem import ConfigError, Filter, Scope
 from devmem.config import parse_workflow
 from devmem.errors import BrainRedisError, MissingExtraError, install_command
 from devmem.messages import Message
@@ -26,7 +26,7 @@ from devmem.storage import EraseRequest
 from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
 from devmem_stores.brain import BrainMemory
-from devmem_stores.brain.config import ChatKey
+from devmem_stores.brain.config import ChatKey, RedisConfig
 
 from .conftest import MakeBrain, StartRedis
 from .redis_server import RedisServer
@@ -52,7 +52,7 @@ def test_without_the_package_the_extra_is_named(make_brain: MakeBrain, monkeypat
     assert make_brain().brain().add_talk("Hello").failure is None
 
 
-@pytest.mark.parametrize("password", ["hunter2secret", "p@ss/w0rd#1", "two words 7", "пароль-123"])
+@pytest.mark.parametrize("password", ["p@ss/w0rd#1", "пароль-123"])
 def test_a_password_that_the_server_repeats_is_in_no_error(make_brain: MakeBrain, password: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -90,33 +90,6 @@ def test_a_state_expires(make_brain: MakeBrain, redis_server: RedisServer) -> No
     brain.add_answer("Yes")
     assert run(redis_server, "EXISTS", KEY) == 1
     assert contents(brain.history) == ["Hello", "Are you there?", "Yes"]
-
-
-def test_nothing_is_written_that_did_not_change(make_brain: MakeBrain, redis_server: RedisServer) -> None:
-    brain = make_brain(redis={"url": redis_server.url}).brain("ann", "c")
-    said = Message("Hello")
-    brain.add_talk(said)
-    assert not brain.is_dirty
-    before = run(redis_server, "GET", KEY)
-    brain.pop_last_talk()
-    brain.add_history(said)
-    assert brain.save()
-    after = run(redis_server, "GET", KEY)
-    brain.pop_last_talk()
-    assert before != after == run(redis_server, "GET", KEY)
-
-
-def test_two_machines_share_a_conversation(make_brain: MakeBrain, redis_server: RedisServer) -> None:
-    """Each has its own items; the state goes through Redis, and what the other said is recalled here too."""
-    redis = {"url": redis_server.url}
-    one, two = make_brain(path="one.db", redis=redis), make_brain(path="two.db", redis=redis)
-    one.brain().add_talk("When is the launch?")
-    two.brain().add_answer("The launch is in June.")
-    assert contents(one.brain().history) == contents(two.brain().history)
-    assert [item.content_summary for item in one.retrieve("", "launch", 5)] == [
-        "user: When is the launch?",
-        "assistant: The launch is in June.",
-    ]
 
 
 def started(start_script: Callable[..., Any], folder: Path, url: str, count: int) -> list[Any]:
@@ -262,16 +235,12 @@ def test_a_conversation_that_is_erased_leaves_no_key(make_brain: MakeBrain, redi
     assert contents(store.brain("bob", "c").history) == ["Hello from bob"]
 
 
-@pytest.mark.parametrize("loses_its_data", [True, False])
-def test_a_server_that_is_restarted(make_brain: MakeBrain, redis_server: RedisServer, loses_its_data: bool) -> None:
-    """Between two calls nobody notices, whether it kept its data or not."""
+def test_a_server_that_is_restarted_without_its_data(make_brain: MakeBrain, redis_server: RedisServer) -> None:
     brain = make_brain(redis={"url": redis_server.url}).brain("ann", "c")
     brain.add_talk("before")
     redis_server.kill()
-    if loses_its_data:
-        redis_server.forget_all()
+    redis_server.forget_all()
     redis_server.start()
-    assert run(redis_server, "EXISTS", KEY) == (not loses_its_data)
     assert brain.add_talk("after").failure is None
     assert contents(brain.history) == ["before", "after"]
 
@@ -292,15 +261,7 @@ def test_a_wrong_password_is_said(
     ]
 
 
-def test_an_encrypted_address_is_not_asked_in_the_clear(make_brain: MakeBrain, redis_server: RedisServer) -> None:
-    """This server speaks no TLS, so it is not reached."""
-    redis = {"url": redis_server.url.replace("redis://", "rediss://"), "timeout": 0.5}
-    outcome = make_brain(redis=redis).brain("ann", "c").add_talk("Hello")
-    assert isinstance(outcome.failure, BrainRedisError)
-    assert run(redis_server, "DBSIZE") == 0
-
-
-@pytest.mark.parametrize("value", [b"something else", b'{"history": [], "knowledge": []}', b"\xff\xfe", b"[]"])
+@pytest.mark.parametrize("value", [b'{"history": [], "knowledge": []}', b"\xff\xfe"])
 def test_what_others_keep_under_the_key_is_left_alone(
     make_brain: MakeBrain, redis_server: RedisServer, value: bytes
 ) -> None:
@@ -353,24 +314,13 @@ def test_no_two_conversations_share_a_key(one: tuple[str, str], two: tuple[str, 
     assert str(first).isprintable()
 
 
-def test_an_address_of_something_else_is_refused() -> None:
+def test_host_and_port_are_an_address_and_one_of_something_else_is_refused() -> None:
+    config = RedisConfig.model_validate({"host": "cache", "port": 6380, "db": 2})
+    assert config.url.get_secret_value() == "redis://cache:6380/2"
     text = "memory: [{name: b, type: brain, config: {redis: {url: 'http://:hush@127.0.0.1'}}}]"
     with pytest.raises(ConfigError, match="redis://") as caught:
         parse_workflow(text, registry)
     assert "hush" not in str(caught.value)
-
-
-def test_a_workflow_with_redis(redis_server: RedisServer, tmp_path: Path) -> None:
-    text = f"""
-memory:
-  - name: talks
-    type: brain
-    config: {{memory_path: talks.db, redis: {{url: "{redis_server.url}"}}}}
-"""
-    workflow = parse_workflow(text, registry, base_dir=tmp_path)
-    with open_stores(workflow) as stores:
-        stores["talks"].brain("ann", "c").add_talk("Hello")  # type: ignore[attr-defined]
-    assert run(redis_server, "EXISTS", "talks:ann:c") == 1
 
 
 def test_states_changed_apart_after_expiry_are_merged(make_brain: MakeBrain, redis_server: RedisServer) -> None:

@@ -72,11 +72,6 @@ def test_the_summary_of_more_messages_is_taken() -> None:
     assert [e.item_id for e in joined.entries] == ["i10", "i11"]
 
 
-def test_a_summary_without_sources_is_kept() -> None:
-    given_by_hand = BrainState(summaries=(Summary(id="x", text="t", level=1, start=0, end=0, messages=0, sources=()),))
-    assert merge(given_by_hand, BrainState()).historical_summary == "t"
-
-
 @given(state=states(), text=TEXTS, talk=st.none() | TEXTS, role=st.sampled_from(Role))
 def test_bytes_and_back(state: BrainState, text: str, talk: str | None, role: Role) -> None:
     said = Message(text, role=role, source="x", metadata={"a": [1, None]}, created_at=1.5)

@@ -31,14 +31,6 @@ class TestInMemory(StoreSuite):
     persists = False
 
 
-@pytest.mark.kit
-class TestOfTheSession(StoreSuite):
-    """The file that `auto` names is chosen in one place for all store types, which `make test` checks with `simple`."""
-
-    store_class = BrainMemory
-    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "auto"}
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
     server = RedisServer(tmp_path_factory.mktemp("redis"))

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.errors import ChatModelError
 from devmem.models import split_texts
 from devmem.testing import ScriptedChat
 
@@ -59,14 +58,6 @@ def test_a_long_text_goes_through_window_by_window(make_brain: MakeBrain) -> Non
     assert chat.asked[-1].startswith("part 0 ")
 
 
-def test_parts_that_are_short_enough_together_are_the_summary(make_brain: MakeBrain) -> None:
-    chat = ScriptedChat(*[f"part {n}" for n in range(5)])
-    brain = make_brain(chat=chat).brain()
-    brain.add_talk(words(985))
-    assert brain.summarize(100) == "\n".join(f"part {n}" for n in range(5))
-    assert len(chat.requests) == 5
-
-
 def test_a_summary_ends_in_no_piece_of_a_message(make_brain: MakeBrain) -> None:
     """Where the messages fill a little more than a window, each window holds whole ones."""
     chat = ScriptedChat("The first part.", "The second part.")
@@ -78,36 +69,3 @@ def test_a_summary_ends_in_no_piece_of_a_message(make_brain: MakeBrain) -> None:
     lines = [line.strip() for window in chat.asked for line in window.splitlines()]
     assert lines == [f"user: {talk[0]}", *talk[1:]]
     assert min(len(window) for window in chat.asked) > 500
-
-
-def test_several_rounds(make_brain: MakeBrain) -> None:
-    chat = ScriptedChat(*[lambda request: request.messages[-1].content[:600]] * 60)
-    brain = make_brain(chat=chat, max_tokens=100_000).brain()
-    brain.add_talk(words(3000))
-    assert len(brain.summarize(100)) <= 600
-    assert 15 < len(chat.requests) < 40
-
-
-def test_a_short_text_is_its_own_summary(make_brain: MakeBrain) -> None:
-    chat = ScriptedChat()
-    brain = make_brain(chat=chat).brain()
-    brain.add_talk("Five words are not many.")
-    assert brain.summarize(10) == "user: Five words are not many."
-    assert chat.requests == []
-
-
-@pytest.mark.parametrize("answer", ["", "  \n"])
-def test_an_empty_answer_is_an_error(make_brain: MakeBrain, answer: str) -> None:
-    brain = make_brain(chat=ScriptedChat(answer)).brain()
-    brain.add_talk(words(220))
-    with pytest.raises(ChatModelError, match="without a text"):
-        brain.summarize(100)
-
-
-def test_a_summary_longer_than_its_text_is_not_taken(make_brain: MakeBrain) -> None:
-    chat = ScriptedChat(words(500, 900))
-    brain = make_brain(chat=chat).brain()
-    brain.add_talk(words(150) + ". A short sentence at the end.")
-    found = brain.summarize(100)
-    assert "w00900" not in found
-    assert found

@@ -6,26 +6,22 @@ import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from devmem import (
-    Caller,
-    Filter,
     MemoryContentSnapshot,
     MemoryWritePayload,
-    Scope,
     record_agent,
     record_llm,
     record_tool,
 )
-from devmem.recording import InteractionKind, InteractionRecorder, ParticipantType, in_trace
-from devmem.stores import MemoryQuery, StoreSetup
+from devmem.recording import InteractionKind, InteractionRecorder, in_trace
+from devmem.stores import StoreSetup
 from devmem.views.diagrams import call_tree, timeline_lines, tree_lines
 from devmem_stores.conversation import ConversationConfig, ConversationMemory
-from devmem_stores.conversation.items import View, sentence
+from devmem_stores.conversation.items import sentence
 
 
 @pytest.fixture
@@ -93,38 +89,6 @@ def test_a_trace_is_recorded_once_and_comes_back_as_a_tree(store: ConversationMe
         "  = fine: SUM 42",
     ]
     assert [line.split("  ")[1] for line in timeline_lines(records)][:2] == ["ann -> writer", "writer -> calculator"]
-
-
-def test_an_agent_sees_its_own_exchanges_and_what_it_names(store: ConversationMemory, tmp_path: Path) -> None:
-    record(store, tmp_path)
-
-    def seen(*types: ParticipantType, agent: str = "writer") -> list[str]:
-        view = View(agent=agent, counterparts=frozenset(types))
-        return [f"{one.source.name}>{one.target.name}" for one in store.view(view, 50)]
-
-    user, agent, tool = ParticipantType.USER, ParticipantType.AGENT, ParticipantType.TOOL
-    assert seen(user) == ["ann>writer", "writer>ann"]
-    assert seen(user, agent) == ["ann>writer", "writer>reviewer", "reviewer>writer", "writer>ann"]
-    assert seen(tool) == ["writer>calculator", "calculator>writer"]
-    assert seen(user, agent, agent="reviewer") == ["writer>reviewer", "reviewer>writer"]
-    assert seen(user, agent, agent="nobody") == []
-
-
-def test_the_latest_of_many_come_in_their_order_without_the_trace_in_progress(
-    store: ConversationMemory, tmp_path: Path
-) -> None:
-    for number in range(30):
-        record(store, tmp_path, f"task {number}", trace=f"t{number}")
-    ann = Filter(scope=Scope(user="ann"))
-    query = MemoryQuery(text="anything", limit=4, where=ann, caller=Caller(agent="writer", trace="t29"))
-    hits = store.search(query)
-    assert list(store.search(replace(query, where=Filter(unbound=("user",))))) == [], "it belongs to ann"
-    assert [hit.item.content_summary for hit in hits] == [
-        "User ann asked you: task 28",
-        "You asked agent reviewer: task 28 42",
-        "Agent reviewer answered you: fine: TASK 28 42",
-        "You answered user ann: fine: TASK 28 42",
-    ]
 
 
 def test_the_relation_is_worded_from_the_readers_side(store: ConversationMemory, tmp_path: Path) -> None:

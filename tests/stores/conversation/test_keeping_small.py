@@ -90,18 +90,6 @@ def test_a_summary_stands_for_what_is_older_and_the_next_one_continues_it(tmp_pa
     store.close()
 
 
-def test_reading_asks_no_model(tmp_path: Path) -> None:
-    chat = ScriptedChat("One.", "Two.")
-    store = open_store(tmp_path, chat)
-    tell(store, *range(8))
-    store.compress()
-    asked = len(chat.requests)
-    shown(store)
-    store.context(agent="bot")
-    assert len(chat.requests) == asked
-    store.close()
-
-
 def test_without_a_model_sentences_are_selected(store: ConversationMemory) -> None:
     tell(store, *range(8))
     assert store.compress() == 12
@@ -117,14 +105,6 @@ def test_a_model_that_is_down_loses_nothing(tmp_path: Path) -> None:
         store.compress()
     assert len(shown(store)) == 8
     store.close()
-
-
-def test_conversations_are_summarized_apart(store: ConversationMemory) -> None:
-    tell(store, *range(5))
-    tell(store, 10, 11, conversation="d")
-    store.compress()
-    assert {one.conversation for one in summaries(store)} == {"c"}
-    assert not any("Summary" in text for text in shown(store)), "the newest conversation has no summary"
 
 
 def test_nothing_that_is_forgotten_stays_in_a_summary(store: ConversationMemory) -> None:

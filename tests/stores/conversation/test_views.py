@@ -94,13 +94,6 @@ def test_the_trace_in_progress_is_left_out_on_request(store: ConversationMemory)
     assert len(seen(store, ViewConfig(skip_current_trace=False), agent="writer", trace="t2")) == 4
 
 
-def test_the_latest_are_those_that_happened_last(store: ConversationMemory) -> None:
-    assert seen(store, top_k=2, agent="writer") == [
-        "Agent critic answered you: Re: Rain falls.",
-        "You answered user ann: Re: Write about rain.",
-    ]
-
-
 def test_a_search_finds_within_the_view_only(store: ConversationMemory) -> None:
     searching = ViewConfig(order="search")
     assert seen(store, searching, top_k=1, agent="critic") in (
@@ -108,13 +101,6 @@ def test_a_search_finds_within_the_view_only(store: ConversationMemory) -> None:
         ["You answered agent writer: Re: Rain falls."],
     )
     assert not any("clock" in text for text in seen(store, searching, agent="writer"))
-
-
-def test_the_newest_stay_within_the_tokens(store: ConversationMemory) -> None:
-    shown = seen(store, ViewConfig(max_tokens=25), agent="critic")
-    assert shown[-1] == "You answered agent writer: Re: Rain falls."
-    assert sum(map(estimate_tokens, shown)) <= 25
-    assert len(shown) < 4
 
 
 def test_a_budget_shortens_one_long_text_and_drops_only_what_is_older() -> None:
@@ -201,15 +187,3 @@ def test_the_records_of_an_agent_are_those_in_which_it_takes_part(store: Convers
     assert store.delete(where=critic) == 4
     assert {item.id for item in store.scan()} == {"c0-input", "c0-output", "c1-input", "c1-output"}
     assert store.delete(where=Filter(scope=Scope(agent="nobody"))) == 0
-
-
-def test_a_memory_handle_reads_the_view_of_an_agent(store: ConversationMemory, tmp_path: Path) -> None:
-    import devmem
-
-    file = tmp_path / "team.yaml"
-    file.write_text(YAML, encoding="utf-8")
-    with devmem.open(f"{file}#global") as memory:
-        assert [hit.text for hit in memory.search("x", agent="writer")] == [
-            "User ann asked you: Write about rain.",
-            "You answered user ann: Re: Write about rain.",
-        ]

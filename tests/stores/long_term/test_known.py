@@ -32,22 +32,12 @@ def test_the_threshold_means_the_same_with_every_model(
     assert role.find_news([near, far]) == [far]
 
 
-@pytest.mark.parametrize(("threshold", "cosine"), [(0.0, 1.0), (0.1, 0.95), (2.0, 0.0), (4.0, -1.0)])
-def test_an_old_threshold_is_converted(threshold: float, cosine: float) -> None:
-    assert LongTermConfig(threshold=threshold).known_from == pytest.approx(cosine)
-    assert LongTermConfig(known_similarity=cosine).known_from == cosine
-
-
 @pytest.mark.parametrize(
     "config",
     [
         {"threshold": 0.1, "known_similarity": 0.9},
         {"threshold": 5},
-        {"known_similarity": 1.1},
-        {"ttl_days": 0},
-        {"short_term": 0},
         {"watch": {"WriteCode": True}},
-        {"dedupe": "words"},
     ],
 )
 def test_what_cannot_be_configured(config: dict[str, object]) -> None:
@@ -67,15 +57,6 @@ def test_what_many_others_know_is_no_news_to_who_knows_it(open_store: OpenStore,
     assert store.recover("first").find_news([asked]) == []
     assert store.recover("first").search_similar(asked) == [same]
     assert store.recover("newcomer").find_news([asked]) == [asked]
-
-
-def test_many_messages_are_embedded_at_once(open_store: OpenStore) -> None:
-    embedder = AngleEmbedder()
-    role = open_store(embedder=embedder).recover("r")
-    role.add_batch([UserMessage(f"idea at {n} degrees") for n in (0, 40, 80)])
-    observed = [UserMessage(f"again at {n} degrees") for n in (0, 40, 80, 120, 120)]
-    assert role.find_news(observed) == observed[3:]
-    assert [len(texts) for texts in embedder.calls] == [3, 4]
 
 
 def test_without_a_model_the_very_words_are_known(open_store: OpenStore) -> None:

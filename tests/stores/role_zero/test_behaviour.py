@@ -15,9 +15,6 @@ from devmem.stores import WriteStatus
 from devmem_stores.role_zero.config import (
     Situation,
     importance_of,
-    is_requirement,
-    last_message,
-    last_turns,
     on_requirement,
 )
 from devmem_stores.role_zero.role import RoleMemory
@@ -57,30 +54,6 @@ def test_an_empty_message_is_kept_and_not_recalled(make_store: MakeStore) -> Non
 )
 def test_when_it_looks_for_older_messages(k: int, last: Message, count: int, looks: bool) -> None:
     assert on_requirement(Situation(k=k, last=last, count=count, memory_k=200, shown=k or 200)) is looks
-
-
-@pytest.mark.parametrize(
-    ("message", "required"),
-    [
-        (UserMessage("x", cause_by="metagpt.actions.add_requirement.UserRequirement"), True),
-        (UserMessage("x", sent_from="Mike", cause_by="RunCommand"), True),
-        (UserMessage("x", cause_by="metagpt.actions.di.run_command.RunCommand"), False),
-        (UserMessage("x"), True),
-        (AIMessage("x", sent_from="Mike"), False),
-        (None, False),
-    ],
-)
-def test_what_a_user_requirement_is(message: Message | None, required: bool) -> None:
-    assert is_requirement(message) is required
-
-
-def test_other_team_leaders(make_store: MakeStore) -> None:
-    memory = make_store(memory_k=1, team_leaders=["Zoe"]).role("engineer")
-    memory.add(said(0, "the login page is blue"))
-    memory.add(UserMessage("the login page", sent_from="Mike", cause_by="RunCommand"))
-    assert memory.recall(1).related == ()
-    memory.add(UserMessage("which login page", sent_from="Zoe", cause_by="RunCommand"))
-    assert "m0" in ids(memory.recall(1).related)
 
 
 def talk(memory: RoleMemory) -> None:
@@ -125,36 +98,12 @@ def test_related_messages_are_in_the_order_of_their_time(make_store: MakeStore) 
     assert ids(memory.get(1)) == ["at 10", "at 20", "at 30", "asked"]
 
 
-def test_no_more_than_similarity_top_k(make_store: MakeStore) -> None:
-    memory = make_store(memory_k=2, similarity_top_k=3, recall="always").role("engineer")
-    for number in range(20):
-        memory.add(said(number, f"the build of day {number} is green"))
-    assert len(memory.recall(2).related) == 3
-
-
 def test_less_similar_messages_are_left_out(make_store: MakeStore) -> None:
     memory = make_store(memory_k=1, recall="always", similarity_threshold=0.8).role("engineer")
     memory.add(said(0, "the deadline of the login page is in June"))
     memory.add(said(1, "the cat sleeps"))
     memory.add(said(2, "the deadline of the login page is in June?"))
     assert ids(memory.recall(1).related) == ["m0"]
-
-
-def test_queries() -> None:
-    messages = [UserMessage("one"), AIMessage("two"), UserMessage("three")]
-    assert last_message(messages) == "three"
-    assert last_turns(messages, 2) == "two\nthree"
-    assert (last_message([]), last_turns([])) == ("", "")
-
-
-def test_the_last_turns_can_be_the_query(make_store: MakeStore) -> None:
-    memory = make_store(memory_k=2, query="last_turns", query_turns=2).role("engineer")
-    talk(memory)
-    memory.add(said(7, "the login page"))
-    memory.add(said(8, "when is it due?"))
-    recall = memory.recall(2)
-    assert recall.query == "the login page\nwhen is it due?"
-    assert recall.related[0].id == "m0"
 
 
 def test_an_own_query_an_own_trigger(make_store: MakeStore) -> None:
@@ -175,16 +124,6 @@ def test_an_own_query_an_own_trigger(make_store: MakeStore) -> None:
     assert [(each.k, each.count, each.memory_k) for each in seen] == [(2, 6, 2), (7, 6, 2)]
     assert seen[0].last is not None
     assert seen[0].last.id == "m5"
-
-
-def test_never_and_always(make_store: MakeStore) -> None:
-    memory = make_store(memory_k=1, recall="never").role("engineer")
-    memory.add_batch([said(0), said(2)])
-    assert memory.recall(1).related == ()
-    memory = make_store(memory_k=1, recall="always").role("engineer")
-    memory.add(said(3))
-    assert set(ids(memory.recall(0).related)) == {"m0", "m2"}
-    assert memory.recall(3).query == ""
 
 
 def test_unimportant_messages_are_kept_and_not_recalled(make_store: MakeStore) -> None:
@@ -295,20 +234,6 @@ def test_many_threads(make_store: MakeStore) -> None:
         deleted = list(pool.map(lambda _: memory.delete_newest(), range(90)))
     assert len({message.id for message in deleted if message}) == 90
     assert memory.count() == 0
-
-
-def test_newest_message_is_last_whatever_its_time(make_store: MakeStore) -> None:
-    """A message may arrive late, with an older time than those before it."""
-    memory = make_store(memory_k=2, recall="always").role("engineer")
-    for number, time in enumerate((50.0, 40.0, 30.0, 10.0)):
-        memory.add(UserMessage(f"the build broke, report {number}", id=f"m{number}", created_at=time))
-    assert ids(memory.get(2)) == ["m1", "m0", "m2", "m3"]
-
-
-def test_outcome_of_a_duplicate_is_false(memory: RoleMemory) -> None:
-    assert memory.add(said(0))
-    assert not memory.add(said(0))
-    assert [bool(outcome) for outcome in memory.add_batch([said(0), said(1)])] == [False, True]
 
 
 def test_news_can_be_compared_with_the_newest_alone(memory: RoleMemory) -> None:

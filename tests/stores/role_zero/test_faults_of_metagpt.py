@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,7 @@ from pydantic import BaseModel
 
 from devmem import MemoryContentSnapshot, MemoryManager, MemoryWritePayload, Scope
 from devmem.config import Attachment
-from devmem.errors import CollectionBusyError, EmbeddingError
+from devmem.errors import CollectionBusyError
 from devmem.messages import (
     AIMessage,
     AttachmentRef,
@@ -24,7 +21,7 @@ from devmem.messages import (
     item_to_message,
     register_payload,
 )
-from devmem.stores import Vector, WriteStatus
+from devmem.stores import WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.role_zero.role import RoleMemory, item_of
 from tests.strategies import SCOPES, messages
@@ -146,16 +143,6 @@ def test_z6_no_role_user_session_or_project_sees_another_s(make_store: MakeStore
     assert elsewhere.role("engineer").count() == 0
 
 
-def test_z6_sessions_can_be_joined_on_purpose(make_store: MakeStore) -> None:
-    store = make_store(memory_k=1, recall="always", across_sessions=True)
-    store.role("engineer", user="ann", session="s1").add(said(0, "the deadline is in June"))
-    store.role("engineer", user="bob", session="s1").add(said(0, "the deadline is in July"))
-    memory = store.role("engineer", user="ann", session="s2")
-    memory.add_batch([said(2, "hello"), said(4, "when is the deadline?")])
-    assert [message.content for message in memory.recall(1).related] == ["the deadline is in June", "hello"]
-    assert memory.count() == 2
-
-
 def test_z6_nodes_recall_what_their_own_role_wrote(make_store: MakeStore) -> None:
     def exchange(role: str, answer: str) -> MemoryWritePayload:
         return MemoryWritePayload(
@@ -169,53 +156,6 @@ def test_z6_nodes_recall_what_their_own_role_wrote(make_store: MakeStore) -> Non
     found = [item.content_summary for item in store.retrieve("You are Ann.", "the code?", 5)]
     assert sorted(found) == ["the code?\nthe code is 1234", "the code?\nthe code is on the board"]
     assert len(make_store(shared=True).retrieve("You are Ann.", "the code?", 5)) == 3
-
-
-class Gate(HashEmbedder):
-    """An embedder that waits until it is let go."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.entered, self.go = threading.Event(), threading.Event()
-
-    def embed(self, texts: Sequence[str]) -> Vector:
-        self.entered.set()
-        if not self.go.wait(30):
-            raise EmbeddingError("nobody let this go")
-        return super().embed(texts)
-
-
-def test_z7_the_event_loop_goes_on_while_a_provider_is_slow(make_store: MakeStore) -> None:
-    gate = Gate()
-    memory = make_store(embedder=gate).role("engineer")
-
-    async def work() -> bool:
-        adding = asyncio.create_task(memory.aadd(said(0)))
-        await asyncio.to_thread(gate.entered.wait, 30)
-        # The loop runs while the provider works.
-        still_working = not adding.done()
-        gate.go.set()
-        await adding
-        return still_working
-
-    assert asyncio.run(work()) is True
-
-
-def test_z7_threads_open_one_collection(make_store: MakeStore, tmp_path: Path) -> None:
-    store = make_store(memory_path="roles.db")
-    seen: list[int] = []
-    start = threading.Barrier(8)
-
-    def work() -> None:
-        start.wait()
-        seen.append(id(store.collection))
-
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(seen)) == 1
 
 
 @register_payload()
@@ -249,10 +189,3 @@ def test_z8_any_message_is_what_it_was(message: Message, scope: Scope) -> None:
     item = item_of(message, scope, stored_at=1.0, limit=100)
     assert item_to_message(item).identical(message)
     assert len(item.content_summary) <= 100
-
-
-def test_z8_opening_it_twice_works(make_store: MakeStore) -> None:
-    first, second = make_store(memory_path="roles.db"), make_store(memory_path="roles.db")
-    first.role("engineer").add(said(0))
-    second.role("engineer").add(said(1))
-    assert ids(first.role("engineer").window()) == ids(second.role("engineer").window()) == ["m0", "m1"]

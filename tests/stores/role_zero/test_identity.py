@@ -36,16 +36,6 @@ def test_an_edited_prompt_keeps_its_memory(tmp_path: Path) -> None:
     assert run(tmp_path, "role: You keep the harbour well.", "Where is the boat moored?") == [f"{FACT}\nUnderstood."]
 
 
-def test_a_renamed_node_keeps_the_memory_of_its_agent(tmp_path: Path) -> None:
-    run(tmp_path, "agent: captain, role: You sail.", FACT)
-    file = tmp_path / "team.yaml"
-    file.write_text(file.read_text(encoding="utf-8").replace("id: keeper", "id: skipper"), encoding="utf-8")
-    workflow, chat = load_workflow(file), ScriptedChat("At pier nine.")
-    with open_stores(workflow) as stores, WorkflowRunner(workflow, stores, chat_models=lambda *_: chat) as runner:
-        runner.run("Where is the boat moored?")
-    assert [hit.item.content_summary for hit in chat.requests[0].recalled] == [f"{FACT}\nUnderstood."]
-
-
 def test_agents_with_the_same_prompt_have_their_own_memory(tmp_path: Path) -> None:
     run(tmp_path, "agent: anna, role: You vote.", FACT)
     assert run(tmp_path, "agent: berta, role: You vote.", "Where is the boat moored?") == []

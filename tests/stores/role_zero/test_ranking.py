@@ -89,24 +89,6 @@ def test_the_ranker_asks_the_model_that_the_setup_opens(make_store: MakeStore) -
     assert model.requests
 
 
-def test_a_model_without_a_key_is_told(make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    memory = make_store(memory_k=1, recall="always", llm_ranker={"model": "m", "candidates": 3}).role("engineer")
-    memory.add_batch([said(0, "the build is green"), said(1, "the build is red"), said(2, "the build?")])
-    recall = memory.recall(1)
-    assert len(recall.related) == 2
-    assert "has no key" in str(recall.failures[0])
-
-
-def test_one_candidate_needs_no_model(make_store: MakeStore) -> None:
-    model = Chooser("x")
-    store = make_store(memory_k=1, recall="always", rules={"ranker": ChatRanker(RankerConfig(), lambda _: model)})
-    memory = store.role("engineer")
-    memory.add_batch([said(0, "the build is green"), said(2, "the build?")])
-    assert ids(memory.recall(1).related) == ["m0"]
-    assert model.requests == []
-
-
 read: list[int] = []
 
 

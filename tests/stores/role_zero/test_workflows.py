@@ -73,11 +73,6 @@ def test_recall_says_whether_older_messages_are_searched_for(config: str, found:
         assert (FACT in recalled(manager)) is found
 
 
-def test_never_leaves_the_newest(tmp_path: Path) -> None:
-    with workflow(tmp_path, "recall: never") as manager:
-        assert recalled(manager) == [FILLER[2], FILLER[3]]
-
-
 @pytest.mark.parametrize(
     ("config", "sender", "role", "found"),
     [
@@ -114,18 +109,6 @@ def test_query_of_the_last_turns(tmp_path: Path) -> None:
     with workflow(tmp_path) as manager:
         manager.update(MemoryWritePayload(inputs_text="Let us talk about the harbour app.", agent_role="engineer"))
         assert FACT not in recalled(manager, "So when?")
-
-
-def test_unimportant_messages_are_not_recalled(tmp_path: Path) -> None:
-    with workflow(tmp_path, "min_importance: 0.7") as manager:
-        assert FACT not in recalled(manager)
-        payload = MemoryWritePayload(
-            inputs_text="The launch party is in the harbour.", agent_role="engineer", metadata={"importance": 0.9}
-        )
-        manager.update(payload)
-        for text in FILLER:
-            manager.update(MemoryWritePayload(inputs_text=text.replace("soup", "rice"), agent_role="engineer"))
-        assert "The launch party is in the harbour." in recalled(manager)
 
 
 @pytest.mark.parametrize("across", [True, False])
