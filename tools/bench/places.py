@@ -1,4 +1,4 @@
-"""Collections side by side: a SQLite file, and a PostgreSQL store that is followed or searched on the server.
+"""Collections side by side: a SQLite file, and a PostgreSQL store.
 
 All are filled with the same generated memories, and answer the same questions in one process.
 """
@@ -36,6 +36,8 @@ from tools.postgres_server import PostgresServer
 _USERS: Final = 50
 """Number of scopes, of 2 % of the memories each."""
 _BATCH_SIZE: Final = 1_000
+_OF_EACH_STORE: Final = 100
+"""Number of memories of each of many stores."""
 _WRITES: Final = 100
 _ASKED_BEFORE: Final = 300
 """Number of other questions that were asked within a scope that is in use."""
@@ -71,10 +73,13 @@ def command(
     cache: Annotated[
         Path | None, typer.Option("--cache", help="Folder that keeps the generated memories for the next run.")
     ] = None,
+    stores: Annotated[
+        int, typer.Option("--stores", min=0, help="Number of stores of 100 memories that one process serves.")
+    ] = 0,
     url: ServerUrl = None,
     json_file: JsonFile = None,
 ) -> None:
-    """Measure a SQLite file, and PostgreSQL followed and searched on the server: writes, searches, recall, space."""
+    """Measure a SQLite file, and PostgreSQL, which is searched by its server: writes, searches, recall, space."""
     try:
         wanted = sorted({parse_size(part) for part in sizes.split(",")})
     except ValueError as error:
@@ -87,7 +92,51 @@ def command(
                 if not rows or row.case != rows[-1].case:
                     Console(stderr=True).print(f"measured: {row.case}", highlight=False)
                 rows.append(row)
+        if stores:
+            for metric, value in _many_stores(corpora[-1], stores, url).items():
+                unit = "bytes" if metric == "added_resident" else "ms"
+                rows.append(
+                    Row(bench="collections", case=f"postgres:{stores}x100", metric=metric, value=value, unit=unit)
+                )
     report(rows, json_file)
+
+
+def _many_stores(corpus: CorpusFiles, count: int, url: str | None) -> Figures:
+    """Measure a process that opens many stores, searches each, and then searches each again."""
+    queries, texts, vectors = corpus.queries(), list(corpus.texts()), corpus.vectors()
+    with ExitStack() as stack:
+        if url is None:
+            server = PostgresServer(settings=SERVER_SETTINGS)
+            stack.callback(server.close)
+            url = server.url()
+        place, model = (
+            f"{url}{'&' if '?' in url else '?'}store=many+",
+            ModelIdentity(name="bench:precomputed", dimension=384),
+        )
+        for store in range(count):
+            with closing(PostgresCollection(f"{place}{store}", model=model)) as collection:
+                numbers = [(_OF_EACH_STORE * store + at) % corpus.size for at in range(_OF_EACH_STORE)]
+                collection.add([_item(str(at), at, texts[at], np.array(vectors[at])) for at in numbers])
+        before = _resident()
+        times: dict[str, list[float]] = {"first_search": [], "search": []}
+        collections = []
+        for name in times:
+            for store in range(count):
+                started = time.perf_counter()
+                if name == "first_search":
+                    collection = stack.enter_context(closing(PostgresCollection(f"{place}{store}", model=model)))
+                    collections.append(collection)
+                collections[store].search(_whole(queries, store % len(queries.texts)))
+                times[name].append((time.perf_counter() - started) * 1000)
+        found = {
+            f"{name}_p{share}": float(np.percentile(each, share)) for name, each in times.items() for share in (50, 99)
+        }
+        return found | {"added_resident": _resident() - before}
+
+
+def _resident() -> int:
+    """Return the bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def run(corpus: CorpusFiles, url: str | None = None) -> Iterator[Row]:
