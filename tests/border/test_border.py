@@ -27,9 +27,8 @@ from devmem import (
     open_stores,
 )
 from devmem.config import Attachment
-from devmem.messages import AttachmentRef, Message, MessageBlock
-from devmem.storage import Filter, SearchQuery, SqliteCollection, contains
-from devmem.stores import SnapshotBlock
+from devmem.messages import Message
+from devmem.storage import Filter, contains
 from tests.command_line import run_devmem
 from tests.server.conftest import serving_team
 
@@ -83,34 +82,6 @@ def test_a_text_and_metadata_in_python(file: Path) -> None:
         assert CLEAN in memory.context("emoji \ud83d").encode().decode()
         assert memory.count(where=Filter(metadata={"mood\udc00": contains(DIRTY)})) == 3
         assert memory.count(where=Filter(metadata={"share": 0.5})) == 3
-
-
-def test_a_condition_compares_with_what_was_let_in(file: Path) -> None:
-    with devmem.open(file, embedding=None) as memory:
-        memory.add("one", metadata={"k\0": DIRTY})
-        memory.add("other", metadata={"k\0": "a"})
-        assert [record.text for record in memory.list(where=Filter(metadata={"k\0": DIRTY}))] == ["one"]
-        assert memory.forget(where=Filter(metadata={"k\0": DIRTY})).items == 1
-        assert [record.text for record in memory.list()] == ["other"]
-
-
-def test_an_item_with_snapshots_blocks_and_attachments(file: Path) -> None:
-    ref = AttachmentRef(attachment_id="a", name=DIRTY, metadata=KEYS)
-    block = SnapshotBlock(block=MessageBlock(text=DIRTY, attachment=ref, data=KEYS))
-    item = MemoryItem(
-        id="1", content_summary=DIRTY, output_snapshot=MemoryContentSnapshot(text=DIRTY, blocks=(block,)), metadata=KEYS
-    )
-    collection = SqliteCollection(file)
-    collection.add([item])
-    (kept,) = collection.get(["1"])
-    assert kept == item
-    assert kept.output_snapshot is not None
-    (inside,) = kept.output_snapshot.to_message_blocks()
-    assert (kept.content_summary, kept.metadata, inside.text, inside.data) == (CLEAN, CLEAN_KEYS, CLEAN, CLEAN_KEYS)
-    assert inside.attachment is not None
-    assert (inside.attachment.name, inside.attachment.metadata) == (CLEAN, CLEAN_KEYS)
-    assert collection.search(SearchQuery(text="emoji"))[0].item == item
-    collection.close()
 
 
 WORKFLOW = """\
@@ -195,38 +166,14 @@ def test_http_and_mcp(tmp_path: Path) -> None:
         assert {each["text"] for each in told} == {CLEAN, "Another \ufffd note"}
 
 
-def test_mcp_over_standard_input(file: Path) -> None:
-    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "half \ud83d", "version": "1"}}
-    messages: list[dict[str, object]] = [
-        {"id": 1, "method": "initialize", "params": hello},
-        {"method": "notifications/initialized"},
-        {"id": 2, "method": "tools/call", "params": {"name": "remember", "arguments": {"text": DIRTY}}},
-        {"id": 3, "method": "ping"},
-    ]
-    command = [sys.executable, "-m", "devmem", "mcp", str(file)]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        for message in messages:
-            print(json.dumps({"jsonrpc": "2.0", **message}), file=process.stdin, flush=True)
-        answers = {each["id"]: each["result"] for each in (json.loads(process.stdout.readline()) for _ in range(3))}
-        process.stdin.close()
-    assert sorted(answers) == [1, 2, 3]
-    assert texts(file) == [CLEAN]
-
-
 @pytest.mark.parametrize("name", NAMES, ids=["NUL", "half a pair"])
 @pytest.mark.parametrize(
     "use",
     [
         lambda memory, name: memory.add("x", user=name),
         lambda memory, name: memory.add("x", id=name),
-        lambda memory, name: memory.add("x", key=name),
         lambda memory, name: memory.add(Message("x", id=name)),
         lambda memory, name: memory.scoped(session=name),
-        lambda memory, name: memory.list(agent=name),
-        lambda memory, name: memory.run(name),
         lambda memory, name: acting_as(name).__enter__(),
         lambda memory, name: devmem.trace(conversation=name).__enter__(),
         lambda memory, name: Scope(conversation=name),
@@ -251,20 +198,10 @@ def test_a_value_that_cannot_be_kept_is_refused(value: Any, said: str) -> None:
             lambda: memory.add(Message("x", metadata={"key": value})),
             lambda: memory.update("1", metadata={"key": value}),
             lambda: MemoryItem(content_summary="x", metadata={"key": value}),
-            lambda: MessageBlock(type="data", data={"key": value}),
-            lambda: MemoryWritePayload(metadata={"key": value}),
         ):
             with pytest.raises(ValueError, match=f"'key' .*{said}"):
                 use()
         assert [record.metadata for record in memory] == [{}]
-
-
-@pytest.mark.parametrize("value", [nested(64), [nested(63)], -(2**63), 1e308, -0.0, True])
-def test_a_value_at_the_bound_is_kept(value: Any) -> None:
-    with devmem.open(":memory:", embedding=None) as memory:
-        record = memory.get(memory.add("x", metadata={"key": value}))
-        assert record is not None
-        assert record.metadata == {"key": value}
 
 
 _JSON = st.recursive(

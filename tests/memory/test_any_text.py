@@ -30,35 +30,6 @@ def test_a_text_goes_in_and_comes_out(text: str, other: str, metadata: dict[str,
         assert len(memory) == 0
 
 
-@given(text=TEXTS)
-def test_a_text_is_found_by_itself_as_far_as_it_has_words(text: str) -> None:
-    with devmem.open(":memory:", embedding=None) as memory:
-        memory.add(f"cinnamon {text}")
-        assert [hit.text for hit in memory.search("cinnamon")] == [f"cinnamon {text}"]
-
-
-@given(first=NAMES, second=NAMES, part=st.sampled_from(["user", "agent", "session", "conversation"]))
-def test_names_that_differ_are_different_scopes(first: str, second: str, part: str) -> None:
-    with devmem.open(":memory:", embedding=None) as memory:
-        ours = memory.scoped(**{part: first})
-        item_id = ours.add("The secret is cinnamon.")
-        theirs = memory.scoped(**{part: second})
-        inside = first == second
-        assert (theirs.get(item_id) is not None) == inside
-        assert bool(theirs.search("cinnamon")) == bool(theirs.list()) == inside
-        assert theirs.forget(item_id).items == int(inside)
-
-
-@given(repeats=st.integers(min_value=20, max_value=120), ending=TEXTS)
-def test_a_long_text_comes_out_whole(repeats: int, ending: str) -> None:
-    text = "A sentence of about fifty characters, more or less. " * repeats + ending
-    with devmem.open(":memory:", embedding=None) as memory:
-        record = memory.get(memory.add(text))
-        assert record is not None
-        assert record.text == text
-        assert len(record.content_summary) <= max(1000, len(text) if len(text) <= 1000 else 1000)
-
-
 @given(role=st.sampled_from(["user", "assistant", "system", "tool"]), text=TEXTS, name=st.none() | NAMES)
 def test_a_message_goes_in_and_comes_out(role: str, text: str, name: str | None) -> None:
     with devmem.open(":memory:", embedding=None) as memory:

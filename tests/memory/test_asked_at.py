@@ -89,17 +89,3 @@ def test_a_store_knows_the_zone_of_those_who_ask(tmp_path: Path) -> None:
     with devmem.open(tmp_path / "team.yaml#notes") as memory:
         for asked, eaten in times:
             assert eaten in memory.search(QUESTION, asked_at=asked)[0].text
-
-
-@pytest.mark.usefixtures("_machine")
-def test_now_is_the_day_of_those_who_ask(tmp_path: Path) -> None:
-    kitchen(tmp_path, "{timezone: Pacific/Kiritimati}")
-    zone = timezone(timedelta(hours=14))
-    with devmem.open(tmp_path / "team.yaml#notes") as memory:
-        memory.add("Breakfast was papaya.", time=datetime.now(zone).replace(hour=0, minute=30))
-        assert memory.search("What was breakfast today?")[0].text == "Breakfast was papaya."
-
-
-def test_a_zone_that_does_not_exist_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(devmem.ConfigError, match="'Asia/Beijing' is not a time zone that this machine knows"):
-        kitchen(tmp_path, "{timezone: Asia/Beijing}")

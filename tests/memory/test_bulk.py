@@ -98,13 +98,3 @@ def test_changing_all_that_match(memory: devmem.Memory) -> None:
     for everything in everywhere:
         with pytest.raises(ValueError, match="admits everything"):
             memory.update(where=everything, metadata={"x": 1})
-
-
-def test_offset_and_collapse(memory: devmem.Memory) -> None:
-    texts = ["The launch is on June 2nd.", "the launch is on June 2nd", "Lunch is at noon.", "The launch party."]
-    memory.add([{"text": text, "id": str(n), "time": 1_700_000_000} for n, text in enumerate(texts)])
-    shown = memory.search("When is the launch on June 2nd?", limit=4)
-    assert len([hit for hit in shown if hit.id in "01"]) == 1
-    assert {hit.id for hit in memory.search("When is the launch on June 2nd?", limit=4, collapse=False)} >= {"0", "1"}
-    later = memory.search("When is the launch on June 2nd?", limit=2, offset=1)
-    assert [hit.id for hit in later] == [hit.id for hit in shown[1:3]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 
 import devmem
@@ -35,19 +33,6 @@ def test_tables_escape_what_was_stored(memory: devmem.Memory) -> None:
         assert "&lt;script&gt;" in table
         assert "<script>" not in table
         assert "<b>" not in table
-
-
-def test_a_receipt_is_a_table(memory: devmem.Memory) -> None:
-    item_id = memory.add("The code is 4711.")
-    table = memory.forget(item_id, verify=True)._repr_html_()
-    assert table.startswith("<table>")
-    assert "<td style='text-align:left'>1</td>" in table
-
-
-def test_hits_of_a_search_go_into_another_process(memory: devmem.Memory) -> None:
-    memory.add("The code is 4711.", user="ann")
-    hits = memory.search("code", user="ann")
-    assert pickle.loads(pickle.dumps(hits)) == hits
 
 
 def test_a_search_without_a_user_says_what_it_leaves_out(

@@ -12,7 +12,7 @@ import pytest
 import devmem
 from devmem import MemoryItem
 from devmem.config.store import GuardConfig
-from devmem.errors import ConfigError, ModelNotFoundError
+from devmem.errors import ModelNotFoundError
 from devmem.memory import opening
 from devmem.storage import JsonCollection, inspect_location
 from devmem.testing import HashEmbedder
@@ -32,21 +32,6 @@ def team(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_five_lines_of_the_readme(file: Path) -> None:
-    with devmem.open(file) as memory:
-        memory.add("Ann moved the launch to June 2nd.", user="ann")
-        hit = memory.search("When is the launch?", user="ann", limit=5)[0]
-    assert hit.text == "Ann moved the launch to June 2nd."
-    assert 0 < hit.score == hit.score
-
-
-def test_what_was_added_is_there_when_the_path_is_opened_again(file: Path) -> None:
-    with devmem.open(str(file), embedding=None) as memory:
-        item_id = memory.add("The lab's code is 4711.")
-    with devmem.open(file, embedding=None) as memory:
-        assert memory.get(item_id).text == "The lab's code is 4711."  # type: ignore[union-attr]
-
-
 @pytest.mark.parametrize("guard", [{"checks": [], "max_length": 10}, GuardConfig(checks=(), max_length=10)])
 def test_a_memory_opened_by_its_path_takes_a_guard(file: Path, guard: Any) -> None:
     """As a dict, which is a workflow's block, or as the model of it."""
@@ -59,38 +44,12 @@ def test_a_memory_opened_by_its_path_takes_a_guard(file: Path, guard: Any) -> No
         assert len(memory.list(quarantined=True)) == 1
 
 
-def test_a_guard_that_cannot_work_is_refused(file: Path, team: Path) -> None:
-    """Also the block of a store that a workflow declares, which would be ignored there."""
-    with pytest.raises(ConfigError, match=r"guard\.max_lenght: unknown key; did you mean 'max_length'"):
-        devmem.open(file, guard={"max_lenght": 10})
-    with pytest.raises(ConfigError, match="unknown check of a guard 'ordres'"):
-        devmem.open(file, guard={"checks": [{"type": "ordres"}]})
-    with pytest.raises(ValueError, match=r"put the block into .*team\.yaml"):
-        devmem.open(f"{team}#notes", guard={})
-
-
-def test_a_store_of_a_workflow_is_the_one_that_the_workflow_means(tmp_path: Path, team: Path) -> None:
-    with devmem.open(f"{team}#board") as memory:
-        memory.add("Use the blue template.")
-    assert (tmp_path / "memory" / "board.db").exists()
-    workflow = devmem.load_workflow(team)
-    with devmem.open_stores(workflow) as stores:
-        assert [item.content_summary for item in stores["board"].recent(5)] == ["Use the blue template."]
-
-
 def test_the_path_of_a_workflows_file_is_opened_as_the_type_that_it_holds(tmp_path: Path, team: Path) -> None:
     with devmem.open(f"{team}#board") as memory:
         memory.add("Use the blue template.")
     with devmem.open(tmp_path / "memory" / "board.db") as memory:
         assert memory.store.setup.store_type == "blackboard"
         assert memory.list()[0].text == "Use the blue template."
-
-
-def test_the_only_store_of_a_workflow_needs_no_name(tmp_path: Path) -> None:
-    team = tmp_path / "team.yml"
-    team.write_text("memory:\n  - {name: notes, type: simple, config: {memory_path: notes.db}}\nnodes: []\n")
-    with devmem.open(team) as memory:
-        assert memory.store.name == "notes"
 
 
 @pytest.mark.parametrize(("place", "message"), [("#nots", "there is no store 'nots'"), ("", "name one store as")])
@@ -106,18 +65,6 @@ def test_a_declaration_is_checked_as_a_file_is() -> None:
         assert [record.text for record in memory] == ["two", "three"]
     with pytest.raises(devmem.ConfigError, match="max_itms"):
         devmem.open({"type": "blackboard", "config": {"max_itms": 2}})
-
-
-def test_a_declaration_takes_paths_and_configuration_models(tmp_path: Path) -> None:
-    config = {"memory_path": tmp_path / "notes.db", "embedding": devmem.stores.EmbeddingConfig(provider="minilm")}
-    with devmem.open({"type": "simple", "config": config}) as memory:
-        memory.add("one")
-    assert (tmp_path / "notes.db").exists()
-
-
-def test_an_embedding_beside_a_declaration_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="put the block into the declaration"):
-        devmem.open({"type": "simple"}, embedding=None)
 
 
 def test_without_minilm_words_are_searched_and_it_is_said_once(
@@ -138,27 +85,6 @@ def test_without_minilm_words_are_searched_and_it_is_said_once(
     assert len([record for record in caplog.records if "by their words alone" in record.getMessage()]) == 1
 
 
-def test_a_file_with_vectors_of_another_model_is_searched_by_words_and_says_so(
-    file: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    from devmem.storage import SqliteCollection
-
-    other = SqliteCollection(file, model=HashEmbedder().identity, store_type="simple")
-    other.close()
-    with caplog.at_level(logging.WARNING), devmem.open(file) as memory:
-        memory.add("The code is 4711.")
-        assert memory.search("code")
-    assert "its vectors were made by" in caplog.text
-
-
-def test_a_place_that_cannot_be_opened_raises_what_the_store_raises(tmp_path: Path) -> None:
-    with pytest.raises(devmem.errors.CollectionError, match=r"postgresql://"):
-        devmem.open("postgresql://localhost:1/notes", embedding=None)
-    (tmp_path / "damaged.db").write_bytes(b"not a database" * 100)
-    with pytest.raises(devmem.errors.CollectionError):
-        devmem.open(tmp_path / "damaged.db", embedding=None)
-
-
 def test_a_closed_memory_says_so(file: Path) -> None:
     memory = devmem.open(file, embedding=None)
     memory.close()
@@ -166,11 +92,6 @@ def test_a_closed_memory_says_so(file: Path) -> None:
     assert repr(memory) == f"<Memory {str(file)!r}: closed>"
     with pytest.raises(devmem.errors.CollectionError, match="closed"):
         memory.add("too late")
-
-
-def test_a_store_that_is_open_can_be_wrapped(file: Path) -> None:
-    with devmem.open(file, embedding=None) as memory:
-        assert devmem.Memory(memory.store).add("one") in memory
 
 
 @pytest.mark.parametrize("name", ["${HOME}.db", "$${x}.db", "a#b.db", "with space .db", "笔记.db", "%20.db", "é\n.db"])
@@ -226,18 +147,6 @@ def test_a_memory_is_searched_by_fields_of_its_metadata(tmp_path: Path) -> None:
     for wrong in ("title", ["a..b"]):
         with pytest.raises(ValueError, match="in a list, not"):
             devmem.open(tmp_path / "other.db", embedding=None, fields=wrong)
-
-
-@pytest.mark.parametrize("embedding", ["minilm", {"provider": "minilm"}])
-def test_a_providers_name_is_a_model(tmp_path: Path, embedding: Any) -> None:
-    with devmem.open(tmp_path / "notes.db", embedding=embedding) as memory:
-        memory.add("The car is in the garage.")
-        assert memory.search("automobile")[0].similarity is not None
-
-
-def test_a_name_that_nobody_offers_is_answered_with_the_near_ones(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="unknown embedding provider 'minilmm'; did you mean 'minilm'"):
-        devmem.open(tmp_path / "notes.db", embedding="minilmm")
 
 
 def test_e5_is_the_model_where_it_alone_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,20 +72,6 @@ def test_another_vector_of_the_same_text_takes_its_place(memory: devmem.Memory) 
     np.testing.assert_allclose(vector_of(memory, first), VECTORS[0], rtol=1e-5)
 
 
-def test_the_model_is_known_when_it_is_opened_again(memory: devmem.Memory, place: str) -> None:
-    memory.close()
-    # A file of DevAll's form does not say it before it is read.
-    embedding: Any = GIVEN if place.endswith("json") else "auto"
-    with devmem.open(place, embedding=embedding) as again:
-        assert again.search(vector=VECTORS[2], limit=1)[0].id == "n2"
-        np.testing.assert_allclose(vector_of(again, "n2"), VECTORS[2], rtol=1e-5)
-    with (
-        pytest.raises(devmem.errors.CollectionError, match="other"),
-        devmem.open(place, embedding={**GIVEN, "model": "other"}),
-    ):
-        pass
-
-
 @pytest.mark.parametrize("wrong", [[1.0, 2.0], [0.0] * 8, [float("nan")] * 8, ["a"] * 8, [[1.0] * 8], "tea", []])
 def test_a_vector_that_does_not_fit_is_refused(memory: devmem.Memory, wrong: Any) -> None:
     with pytest.raises(ValueError, match="embedding"):

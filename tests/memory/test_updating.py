@@ -9,8 +9,6 @@ import pytest
 
 import devmem
 from devmem.errors import NotStoredError, VersionConflictError
-from devmem.storage import Order
-from devmem.testing import HashEmbedder
 
 LISTED = """
 from devmem.plugins import register_memory_store
@@ -117,28 +115,3 @@ def test_other_fields_are_searched() -> None:
         assert found() == []
         with pytest.raises(ValueError, match="`fields` are paths"):
             memory.update(note, fields="title")
-
-
-def test_a_changed_field_is_found_by_its_meaning(tmp_path: Path) -> None:
-    """An update that leaves the text as it is embeds what a field says now, and nothing else again."""
-    with devmem.open(tmp_path / "notes.db", embedding=HashEmbedder(64), fields=["title"]) as memory:
-        note = memory.add("Tea at three.", metadata={"title": "the night train"})
-
-        def found(text: str) -> str | None:
-            hit = memory.search(text)[0]
-            return hit.field if (hit.similarity or 0) > 0.99 else None
-
-        assert found("the night train") == "title"
-        memory.update(note, metadata={"title": "a day at sea"})
-        assert found("a day at sea") == "title"
-        memory.update(note, metadata={"town": "Oslo by the fjord"}, fields=["title", "town"])
-        assert found("Oslo by the fjord") == "town"
-
-
-def test_pages_in_the_order_of_events() -> None:
-    """As in a calendar, the last first."""
-    with devmem.open(":memory:", embedding=None) as memory:
-        for day in (3, 1, 2):
-            memory.add(f"day {day}", time=f"2026-05-0{day}")
-        assert [record.text for record in memory.list(order=Order.EVENT)] == ["day 3", "day 2", "day 1"]
-        assert [record.text for record in memory.list(1, order=Order.EVENT, offset=1)] == ["day 2"]

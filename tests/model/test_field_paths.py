@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from devmem import MemoryItem
 from devmem.model.fields import embedded_hash
-from devmem.storage import passages_of
 from devmem.stores import dump_item, is_path, load_item, texts_at
 
 VALUE: dict[str, Any] = {
@@ -47,11 +46,6 @@ def test_a_path_leads_to_texts(path: str, wanted: dict[str, str]) -> None:
     assert {found.path: found.text for found in texts_at(VALUE, path)} == wanted
 
 
-@pytest.mark.parametrize("path", ["", ".", "a..b", "a.", ".a", "a[", "a[x]", "a]b", "[]"])
-def test_what_is_no_path_is_told_apart(path: str) -> None:
-    assert not is_path(path)
-
-
 KEYS = st.text(st.characters(exclude_characters=".[]*", exclude_categories=["Cs"]), min_size=1, max_size=5)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
@@ -84,17 +78,3 @@ def test_what_is_embedded_has_the_hash_of_the_content_unless_a_field_adds_to_it(
     assert embedded_hash(absent) == item.content_hash
     titled = MemoryItem(content_summary="x", metadata=VALUE, indexed_fields=("title",))
     assert embedded_hash(titled) != item.content_hash
-
-
-def test_a_paragraph_that_a_field_has_is_no_passage_of_its_own() -> None:
-    """Be it that its text was cut: a summary of fields is shown, and not searched again."""
-    long = "One sentence of many. " * 90
-    item = MemoryItem(
-        content_summary=f"Trains\n\nfor Ann\n\n{long[:300]}…",
-        metadata={"title": "Trains", "body": long},
-        indexed_fields=("title", "body"),
-    )
-    own, *rest = passages_of(item)
-    assert own == "for Ann"
-    assert rest[0] == "Trains"
-    assert "".join(rest[1:]).replace(" ", "") == long.replace(" ", "")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from devmem import MemoryContentSnapshot, MemoryItem, Scope
@@ -26,13 +23,6 @@ def test_any_item_through_its_json_form(item: MemoryItem) -> None:
         assert np.array_equal(loaded.embedding, item.embedding)  # type: ignore[arg-type]
 
 
-@given(item=items(8))
-def test_any_item_through_a_json_file(item: MemoryItem) -> None:
-    """As `json` writes and reads it, in ASCII or not."""
-    for ascii_only in (True, False):
-        assert load_item(json.loads(json.dumps(dump_item(item), ensure_ascii=ascii_only))) == item
-
-
 @given(item=items())
 def test_any_item_through_its_json_text(item: MemoryItem) -> None:
     text = dump_item_json(item)
@@ -45,30 +35,6 @@ def test_any_item_through_its_json_text(item: MemoryItem) -> None:
 def test_a_text_that_is_no_item(raw: str) -> None:
     with pytest.raises(ValidationError):
         load_item_json(raw)
-
-
-def test_the_least_that_an_item_is() -> None:
-    item = load_item({"content_summary": "x"})
-    assert (item.content_summary, item.trust, item.scope, item.metadata) == ("x", 1.0, Scope(), {})
-    assert len(item.id) == 32
-    assert item.created_at > 0
-
-
-def test_nulls_and_unknown_keys() -> None:
-    raw = {"id": "1", "content_summary": "x", "metadata": None, "timestamp": None, "input_snapshot": None, "extra": [1]}
-    item = load_item(raw)
-    assert item.metadata == {"extra": [1]}
-    assert item.input_snapshot is None
-
-
-def test_a_key_of_ours_wins_over_an_unknown_one() -> None:
-    assert load_item({"content_summary": "x", "score": 1, "metadata": {"score": 2}}).metadata == {"score": 2}
-
-
-def test_dumping_does_not_share_with_the_item() -> None:
-    item = MemoryItem(content_summary="x", metadata={"list": [1]})
-    dump_item(item)["metadata"]["list"].append(2)
-    assert item.metadata == {"list": [1]}
 
 
 @given(text=TEXTS, snapshot=SNAPSHOTS)
@@ -104,21 +70,6 @@ def test_a_scope_admits_what_agrees_with_it(scope: Scope, other: Scope) -> None:
         assert scope == other
 
 
-def test_full_text_repeats_nothing() -> None:
-    """Text that the summary repeats counts once for the search."""
-    snapshot = MemoryContentSnapshot(text="tea")
-    item = MemoryItem(
-        content_summary="Input: tea", input_snapshot=snapshot, output_snapshot=MemoryContentSnapshot(text="rain")
-    )
-    assert item.full_text() == "Input: tea\nrain"
-
-
-@given(when=st.floats(0, 4e9), now=st.floats(0, 4e9))
-def test_expiry(when: float, now: float) -> None:
-    assert MemoryItem(content_summary="x", expires_at=when).expired(now) is (when <= now)
-    assert not MemoryItem(content_summary="x").expired(now)
-
-
 def test_snapshots_of_messages() -> None:
     """The same text that DevAll makes of them."""
     image = MessageBlock(type="image", attachment=AttachmentRef(attachment_id="a", name="x.png"))
@@ -134,12 +85,6 @@ def test_snapshots_of_messages() -> None:
     assert messages[0].text() == "look\n[image attachment: x.png]"
     assert messages[0].for_chat() == {"role": "user", "content": "look\n[image attachment: x.png]"}
     assert messages[0].to_dict() == messages[0].for_chat()
-
-
-def test_descriptions_of_blocks() -> None:
-    assert MessageBlock(text="t").describe() == "t"
-    assert MessageBlock(type="data", data={"a": 1}).describe() == "[data block]"
-    assert MessageBlock(type="file", attachment=AttachmentRef(attachment_id="a")).describe() == "[file attachment: a]"
 
 
 @pytest.mark.parametrize("raw", [[], [[1.0]], "abc"])

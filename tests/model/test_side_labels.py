@@ -43,12 +43,6 @@ def test_a_workflow_in_chinese_shows_chinese_labels(tmp_path: Path) -> None:
         assert hit.item.content_summary.endswith("\nOutput: 发布定在五月五日。")
 
 
-def test_a_date_stays_before_the_label() -> None:
-    item = MemoryItem(id="1", content_summary="Output: 好", output_snapshot=said("好"), event_time=1_777_939_200)
-    assert shown(item, "zh") == ["1. [2026-05-05] 输出: 好"]
-    assert shown(item, "en") == ["1. [2026-05-05] Output: 好"]
-
-
 def test_what_only_looks_like_a_label_is_no_label() -> None:
     """Somebody noted it like that: the item has no sides."""
     note = MemoryItem(id="1", content_summary="Input: voltage\nOutput: current", created_at=1e15)

@@ -58,21 +58,3 @@ def test_the_services_are_reached_from_this_machine_only_and_have_no_password_of
     assert "ports" not in postgres
     assert memory["environment"]["PGPASSWORD"] == postgres["environment"]["POSTGRES_PASSWORD"]
     assert memory["environment"]["PGPASSWORD"].startswith("${POSTGRES_PASSWORD:?")
-
-
-def test_the_services_name_what_there_is() -> None:
-    document = services()
-    memory, postgres = (document["services"][name] for name in ("memory", "postgres"))
-    assert (ROOT / memory["build"]["dockerfile"]).samefile(CONTAINERFILE)
-    assert memory["environment"]["PGHOST"] in document["services"]
-    assert memory["environment"]["PGUSER"] == postgres["environment"]["POSTGRES_USER"]
-    assert memory["environment"]["PGDATABASE"] == postgres["environment"]["POSTGRES_DB"]
-    mounted = dict(volume.split(":") for service in (memory, postgres) for volume in service["volumes"])
-    assert mounted.keys() == document["volumes"].keys()
-    assert mounted["devmem"] in values("VOLUME")
-
-
-def test_the_services_differ_from_the_image_in_the_memory_alone() -> None:
-    (command,) = (yaml.safe_load(value) for value in values("CMD"))
-    served = services()["services"]["memory"]["command"]
-    assert (served[0], served[2:]) == (command[0], command[2:])

@@ -71,12 +71,6 @@ def test_type_checkers_see_the_names_that_are_imported_later(name: str) -> None:
     assert found == {(module, name) for module, names in origins.items() for name in names.split()}
 
 
-def test_a_star_import_gives_the_same() -> None:
-    names: dict[str, object] = {}
-    exec("from devmem import *", names)
-    assert set(public_names("devmem")) <= names.keys()
-
-
 def test_every_store_package_exports_its_config_and_its_store() -> None:
     for module in pkgutil.iter_modules(devmem_stores.__path__):
         package = import_module(f"devmem_stores.{module.name}")
@@ -98,12 +92,6 @@ def test_importing_devmem_loads_next_to_nothing() -> None:
 def test_using_devmem_loads_nothing_that_is_heavy_and_no_store() -> None:
     every = "; ".join(f"devmem.{name}" for name in public_names("devmem"))
     assert loaded_by(f"import devmem; {every}", HEAVY | {"devmem_stores", "pytest"}) == set()
-
-
-def test_the_process_that_parses_files_loads_nothing_that_is_heavy() -> None:
-    parsing = "from devmem_stores.file.formats import read_sections; read_sections('a.md', b'# Tea', None)"
-    program = f"import devmem_stores.file.parser; {parsing}"
-    assert loaded_by(program, HEAVY | {"numpy", "pydantic", "devmem.model", "devmem.stores", "devmem.config"}) == set()
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

@@ -52,11 +52,6 @@ def test_the_hint_installs_from_where_devmem_was_installed(
     assert command in str(MissingExtraError(feature="it", package="openai", extra="openai"))
 
 
-@pytest.mark.parametrize("page", [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))], ids=lambda p: p.name)
-def test_no_page_has_the_other_project_installed(page: Path) -> None:
-    assert re.findall(r"(?<!import )\bdevmem\[|pip install '?devmem\b(?!-framework)", page.read_text("utf-8")) == []
-
-
 def dist_info(site: Path, name: str, *files: str) -> None:
     folder = site / f"{name}-1.0.dist-info"
     folder.mkdir(parents=True)
@@ -74,12 +69,6 @@ def test_files_of_the_other_project_in_the_folder_are_refused(tmp_path: Path) ->
         check_installation(tmp_path / "devmem")
     assert isinstance(caught.value, ImportError)
     assert "the distribution 'devmem', a tool for /dev/mem" in str(caught.value)
-
-
-def test_a_distribution_that_only_points_elsewhere_does_no_harm(tmp_path: Path) -> None:
-    dist_info(tmp_path, "devmem", "_editable_impl_devmem.pth")
-    dist_info(tmp_path, "devmem_framework", "devmem/__init__.py")
-    check_installation(tmp_path / "devmem")
 
 
 @pytest.mark.parametrize("starts", ["from devmem.cli import main; main(['--version'])", "import devmem.__main__"])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import zipfile
 from pathlib import Path
 
@@ -57,13 +56,6 @@ def test_the_wheel_holds_the_two_packages_and_nothing_else(tmp_path: Path) -> No
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-@pytest.mark.kit
-def test_what_is_installed_is_the_wheel_and_not_the_sources(python: Path, tmp_path: Path) -> None:
-    code = "import devmem, devmem_stores; print(devmem.__file__, devmem_stores.__file__)"
-    for file in run(python, "-W", "error", "-c", code, cwd=tmp_path).stdout.split():
-        assert python.parents[1] in Path(file).parents
-
-
 WORKFLOW = """
 memory:
   - name: notes
@@ -99,67 +91,3 @@ def test_a_second_process_answers_from_what_the_first_was_told(python: Path, tmp
     )
     assert "No relevant memories found" in told
     assert "Pelle is afraid of thunderstorms" in asked
-
-
-@pytest.mark.kit
-def test_the_command_line_is_installed(python: Path, tmp_path: Path) -> None:
-    (tmp_path / "flow.yaml").write_text(WORKFLOW)
-    done = run(python.with_name("devmem"), "validate", "flow.yaml", cwd=tmp_path)
-    assert done.stderr == ""
-    listed = run(python, "-c", "import devmem; print(*devmem.plugins.registry.names())", cwd=tmp_path).stdout
-    assert {"simple", "blackboard"} <= set(listed.split())
-
-
-USERS_CODE = '''
-"""A script of somebody who uses devmem."""
-
-from typing import ClassVar
-
-import devmem
-import devmem.config
-import devmem.stores
-
-
-class NotesConfig(devmem.stores.CollectionConfig):
-    mark: str = ""
-
-
-@devmem.register_memory_store("notes", summary="Notes")
-class Notes(devmem.stores.CollectionMemory):
-    config_model: ClassVar[type[devmem.stores.ConfigModel]] = NotesConfig
-
-    def compose(self, payload: devmem.MemoryWritePayload) -> devmem.MemoryItem | devmem.WriteOutcome:
-        mark = self.setup.config_as(NotesConfig).mark
-        if not mark:
-            return devmem.stores.skipped("no mark")
-        return devmem.MemoryItem(content_summary=mark + payload.output_text())
-
-
-def ask(path: str, text: str) -> list[str]:
-    workflow = devmem.load_workflow(path)
-    with devmem.open_stores(workflow) as stores:
-        manager = devmem.MemoryManager([devmem.config.Attachment(name="notes")], stores)
-        result = manager.retrieve(query=text, current_stage=devmem.Stage.GEN)
-        answers = [node.text for node in devmem.WorkflowRunner(workflow, stores).run(text).nodes]
-        return answers + ([hit.item.content_summary for hit in result.hits] if result is not None else [])
-'''
-A_MISTAKE = 'import devmem\n\nwrong: int = devmem.load_workflow("flow.yaml").nodes[0].id\n'
-
-
-@pytest.mark.kit
-@pytest.mark.parametrize("checker", ["mypy", "pyright"])
-def test_the_types_of_the_installed_package_hold_for_its_users(python: Path, tmp_path: Path, checker: str) -> None:
-    (tmp_path / "user.py").write_text(USERS_CODE)
-    (tmp_path / "mistake.py").write_text(A_MISTAKE)
-    (tmp_path / "mypy.ini").write_text("[mypy]\nstrict = true\ncache_dir = cache\n")
-    (tmp_path / "pyrightconfig.json").write_text('{"typeCheckingMode": "strict"}')
-    options = {
-        "mypy": ("--python-executable", python),
-        "pyright": ("--pythonpath", python, "--level", "error"),
-    }[checker]
-    module = (sys.executable, "-m", checker, *options)
-    run(*module, "user.py", cwd=tmp_path)
-    wrong = run(*module, "mistake.py", cwd=tmp_path, check=False)
-    assert wrong.returncode == 1
-    assert "mistake.py" in wrong.stdout
-    assert "int" in wrong.stdout

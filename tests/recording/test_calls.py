@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from devmem import record_agent, record_knowledge, record_llm, record_tool
+from devmem import record_agent, record_llm, record_tool
 from devmem.recording import (
     InteractionKind,
     InteractionRecorder,
@@ -38,20 +38,6 @@ def test_a_call_is_two_records_with_opposite_directions(recorder: InteractionRec
     assert asked.pair_id == answered.pair_id != ""
     assert (asked.conversation, asked.trace, asked.params) == ("c", "t", {"number": 21})
     assert asked.event_time < answered.event_time
-
-
-def test_the_fields_of_question_and_answer_count_in_a_block_too(recorder: InteractionRecorder, sink: ListSink) -> None:
-    with recorder, recorder.trace(user="ann"):
-        with record_agent("helper", params={"q": "why?", "n": 2}, input_field="q", output_field="answer") as call:
-            call.output({"answer": "because", "cost": 3})
-        with record_agent("helper", "said", params={"q": "why?"}, input_field="q", output_field="answer") as call:
-            call.output("plain")
-    assert sink.told() == [
-        "ann input helper: why?",
-        "helper output ann: because",
-        "ann input helper: said",
-        "helper output ann: plain",
-    ]
 
 
 def test_an_agent_may_be_left_out_with_what_it_calls(recorder: InteractionRecorder, sink: ListSink) -> None:
@@ -85,11 +71,6 @@ def test_an_agent_has_kinds_of_calls_of_its_own(
     assert asked == ["writer", *recorded]
 
 
-def test_an_unknown_kind_of_calls_is_refused() -> None:
-    with pytest.raises(ValueError, match="'modell' is not a valid"):
-        record_agent("writer", collection_types=["modell"])
-
-
 def test_nested_calls_name_the_call_that_they_were_made_from(recorder: InteractionRecorder, sink: ListSink) -> None:
     @record_agent("writer")
     def write(task: str) -> str:
@@ -108,11 +89,8 @@ def test_nested_calls_name_the_call_that_they_were_made_from(recorder: Interacti
     [
         (None, "null"),
         (7, "7"),
-        (True, "true"),
         ("text with output and kwargs", "text with output and kwargs"),
-        ("", ""),
         ({"kwargs": 1, "output": 2}, '{"kwargs": 1, "output": 2}'),
-        ([1, "a"], '[1, "a"]'),
         (b"abc", '"[3 bytes]"'),
         (float("nan"), '"nan"'),
     ],
@@ -203,36 +181,6 @@ def test_streams_take_values_and_exceptions_and_may_be_left(recorder: Interactio
     ]
 
 
-def test_async_streams_and_functions_that_return_streams(recorder: InteractionRecorder, sink: ListSink) -> None:
-    @record_llm("a")
-    async def asynchronous() -> AsyncIterator[str]:
-        yield "x"
-        yield "y"
-
-    @record_llm("b")
-    def returns_one() -> Iterator[str]:
-        return (letter for letter in "zw")
-
-    async def main() -> list[str]:
-        return [part async for part in asynchronous()]
-
-    with recorder, recorder.trace():
-        assert asyncio.run(main()) == ["x", "y"]
-        assert list(returns_one()) == ["z", "w"]
-    assert [one.content for one in sink.in_order() if one.kind is InteractionKind.OUTPUT] == ["xy", "zw"]
-
-
-def test_one_record_when_a_wrapper_and_a_callback_see_the_same_call(
-    recorder: InteractionRecorder, sink: ListSink
-) -> None:
-    with recorder, recorder.trace(user="ann"):
-        with record_llm("model", "q", call_id="run-1") as call:
-            call.output("a")
-        with record_llm("model", "q", call_id="run-1") as call:
-            call.output("a")
-    assert sink.told() == ["ann input model: q", "model output ann: a"]
-
-
 def test_threads_carry_the_trace_when_asked_to(recorder: InteractionRecorder, sink: ListSink) -> None:
     @record_agent("boss")
     def delegate() -> None:
@@ -274,28 +222,6 @@ def test_outside_of_a_trace_and_of_what_is_recorded_nothing_is(sink: ListSink, t
     ):
         double(3)
     assert sink.told() == ["a input calculator: 3", "calculator output a: 6"]
-
-
-def test_secrets_are_masked_and_long_texts_shortened(sink: ListSink, tmp_path: Any) -> None:
-    options = RecordingOptions(max_content_length=60)
-    tool = record_tool("t", params={"api_key": "abc", "url": "postgres://me:pw12@host/db"})
-    with InteractionRecorder(sink, tmp_path / "waiting.db", options) as recorder, recorder.trace(), tool as call:
-        call.output("Bearer " + "a" * 30 + " " + "x" * 100)
-    asked, answered = sink.in_order()
-    assert asked.params == {"api_key": "[secret]", "url": "postgres://[secret]@host/db"}
-    assert "aaaa" not in answered.content
-    assert answered.content.endswith("characters]")
-    assert len(answered.content) <= 60
-
-
-def test_knowledge_and_the_output_field(recorder: InteractionRecorder, sink: ListSink) -> None:
-    @record_knowledge("wiki", input_field="query", output_field="text")
-    def look_up(query: str) -> dict[str, str]:
-        return {"text": f"about {query}", "raw": "..."}
-
-    with recorder, recorder.trace(user="ann"):
-        assert look_up("tea")["raw"] == "..."
-    assert sink.told() == ["ann input wiki: tea", "wiki output ann: about tea"]
 
 
 def test_the_output_field_counts_in_streams_and_an_answer_without_it_is_kept(
@@ -368,23 +294,6 @@ def test_arguments_are_named_and_an_argument_none_is_an_input(recorder: Interact
     assert [one.content for one in sink.in_order()][-1] == "2"
 
 
-def test_coroutines_that_return_streams_are_recorded_whole(recorder: InteractionRecorder, sink: ListSink) -> None:
-    async def letters() -> AsyncIterator[str]:
-        yield "x"
-        yield "y"
-
-    @record_llm("model")
-    async def ask_model() -> AsyncIterator[str]:
-        return letters()
-
-    async def main() -> list[str]:
-        return [part async for part in await ask_model()]
-
-    with recorder, recorder.trace(user="ann"):
-        assert asyncio.run(main()) == ["x", "y"]
-    assert sink.told()[-1] == "model output ann: xy"
-
-
 def test_functions_that_return_coroutines_are_recorded_with_the_answer(
     recorder: InteractionRecorder, sink: ListSink
 ) -> None:
@@ -418,17 +327,6 @@ def test_functions_that_return_coroutines_are_recorded_with_the_answer(
         "adder output object: 3",
         "object output user: 3",
     ]
-
-
-def test_a_function_may_return_a_proxy_without_its_target(recorder: InteractionRecorder, sink: ListSink) -> None:
-    class Unbound:
-        @property  # type: ignore[misc]
-        def __class__(self) -> type:
-            raise RuntimeError("outside of a request")
-
-    with recorder, recorder.trace(conversation="c"):
-        record_tool("t", output_field="answer")(Unbound)()
-    assert "Unbound that raises RuntimeError" in sink.told()[1]
 
 
 @pytest.mark.parametrize("ids", [{"conversation": 5}, {"trace": 7}, {"user": 9}])

@@ -75,17 +75,6 @@ def ask(recorder: InteractionRecorder, count: int, start: int = 0) -> None:
                 call.output(number)
 
 
-def test_a_store_that_stands_still_delays_no_call(recorder: InteractionRecorder, sink: ListSink) -> None:
-    sink.gate.clear()
-    ask(recorder, 200)
-    assert recorder.status().recorded == 400
-    assert recorder.status().waiting_bytes > 0
-    assert sink.records == {}
-    sink.gate.set()
-    assert recorder.close()
-    assert len(sink.records) == 400
-
-
 def test_a_store_that_fails_gets_everything_later(sink: ListSink, tmp_path: Path) -> None:
     now = [0.0]
     recorder = InteractionRecorder(sink, tmp_path / FILE, backoff=Backoff(clock=lambda: now[0]))
@@ -118,17 +107,6 @@ def test_what_a_killed_process_recorded_is_stored_by_the_next(
     for number in range(50):
         assert inputs.count(f"n{number}") == 3
     assert examine_pending(tmp_path / FILE).facts == {"waiting": 0, "refused": 0}
-
-
-def test_recorders_of_two_threads_share_a_file_and_store_each_record_once(tmp_path: Path, sink: ListSink) -> None:
-    first, second = (InteractionRecorder(sink, tmp_path / FILE, backoff=EAGER) for _ in range(2))
-    ask(first, 20)
-    ask(second, 20, start=50)
-    assert first.flush()
-    assert second.flush()
-    assert len(sink.records) == 80
-    assert first.close()
-    assert second.close()
 
 
 def test_records_of_other_stores_in_the_file_stay_theirs(tmp_path: Path, sink: ListSink) -> None:
@@ -208,15 +186,6 @@ def test_a_full_disk_holds_records_in_memory_until_there_is_room(tmp_path: Path,
     assert inputs == [f"n{number}" for number in range(9)]
 
 
-def test_what_is_held_is_written_when_the_recorder_is_closed(tmp_path: Path, sink: ListSink) -> None:
-    recorder = InteractionRecorder(sink, tmp_path / FILE)
-    with files_of_at_most(10):
-        ask(recorder, 1)
-    assert recorder.status().held == 2
-    assert recorder.close()
-    assert len(sink.records) == 2
-
-
 def test_a_process_without_a_free_descriptor_goes_on_recording(tmp_path: Path, sink: ListSink) -> None:
     recorder = InteractionRecorder(sink, tmp_path / FILE, backoff=EAGER)
     ask(recorder, 1)
@@ -230,22 +199,6 @@ def test_a_process_without_a_free_descriptor_goes_on_recording(tmp_path: Path, s
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert recorder.close()
     assert len(sink.records) == 6
-
-
-def test_a_process_that_can_start_no_thread_records_and_sends_later(
-    tmp_path: Path, sink: ListSink, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(_: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
-
-    recorder = InteractionRecorder(sink, tmp_path / FILE, backoff=EAGER)
-    with monkeypatch.context() as full:
-        full.setattr(threading.Thread, "start", refuse)
-        ask(recorder, 1)
-    assert recorder.status().recorded == 2
-    ask(recorder, 1)
-    assert recorder.close()
-    assert len(sink.records) == 4
 
 
 def test_a_record_that_the_store_refuses_holds_up_no_other_and_is_tried_again(tmp_path: Path) -> None:
@@ -275,21 +228,6 @@ def test_a_closed_recorder_takes_nothing_and_says_so(tmp_path: Path, sink: ListS
         assert recorder.close()
         call.output("after")
     assert [one.content for one in sink.in_order()] == ["before"]
-
-
-def test_threads_share_a_full_file_without_losing_count(tmp_path: Path, sink: ListSink) -> None:
-    recorder = InteractionRecorder(sink, tmp_path / FILE, RecordingOptions(max_pending_bytes=20_000))
-    sink.gate.clear()
-    threads = [threading.Thread(target=ask, args=(recorder, 50, 100 * number)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    status = recorder.status()
-    assert status.recorded + status.rejected == 4 * 50 * 2
-    sink.gate.set()
-    assert recorder.close()
-    assert len(sink.records) == status.recorded
 
 
 def test_threads_record_in_the_order_of_their_calls(recorder: InteractionRecorder, sink: ListSink) -> None:
