@@ -6,17 +6,19 @@ runner = Runner(agent=agent, app_name="shop", session_service=..., memory_servic
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from datetime import UTC
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 from uuid import uuid4
 
+from pydantic_core import from_json, to_json
+
 import devmem
-from devmem import Filter, Hit, Memory, MemoryItem
+from devmem import Filter, Memory, MemoryItem
 from devmem.adapters.hosts import require as _require
 from devmem.adapters.hosts import shown, writing
 from devmem.errors import NotStoredError
@@ -144,14 +146,10 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
         """Return what answers a query of what the application knows of the user, best first."""
         if not query.strip():
             return SearchMemoryResponse()
-        found = await asyncio.to_thread(self._shown, app_name, user_id, query)
-        return SearchMemoryResponse(memories=[_entry_of(hit.item) for hit in found])
-
-    def _shown(self, app_name: str, user_id: str, query: str) -> Sequence[Hit]:
         scope: ScopeParts = {"user": user_id, "agent": app_name}
-        return shown(
-            app_name, self._memory, query, lambda: self._memory.search(query, limit=self._limit, **scope), **scope
-        )
+        search = partial(self._memory.search, query, limit=self._limit, **scope)
+        found = await asyncio.to_thread(lambda: shown(app_name, self._memory, query, search, **scope))
+        return SearchMemoryResponse(memories=[_entry_of(hit.item) for hit in found])
 
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
         """Delete an entry by the id that a search returned, with what was derived from it; no id deletes nothing.
@@ -188,38 +186,37 @@ class DevmemMemoryService(BaseMemoryService):  # type: ignore[misc] # not in the
         self._memory.add(messages, user=user_id, agent=app_name)
         # Behind them: killed in between, the entries are there and can be deleted again.
         for name in self._deleted(app_name, user_id).intersection(each.metadata.get(_EVENT) for each in messages):
-            mark = Filter(metadata={_DELETED: str(name)})
-            self._memory.forget(where=mark, user=user_id, agent=_deleted_of(app_name))
+            self._marks(app_name, user_id).forget(where=Filter(metadata={_DELETED: str(name)}))
 
     def _delete(self, app_name: str, user_id: str, memory_id: str) -> None:
-        scope: dict[str, Any] = {"user": user_id, "agent": app_name}
+        scope: ScopeParts = {"user": user_id, "agent": app_name}
         by_event = Filter(metadata={_EVENT: memory_id})
         if self._memory.count(where=by_event, **scope):
             # First the mark: killed in between, the entry is there and can be deleted again.
-            self._mark(app_name, user_id, memory_id)
+            # Without a text, so that no search finds it; with the user's scope, so that forgetting the user reaches it.
+            marks = self._marks(app_name, user_id)
+            mark = MemoryItem(
+                id=uuid4().hex,
+                content_summary="",
+                metadata={_DELETED: memory_id},
+                scope=marks.guard.new_scope(),
+                provenance=Provenance(kind=SourceKind.TOOL, name=_DELETED),
+            )
+            (outcome,) = marks.store.add([mark])
+            if not outcome:
+                raise NotStoredError([outcome.reason or "the store keeps no item without a text"])
             self._memory.forget(where=by_event, **scope)
             return
         record = self._memory.get(memory_id)
         if record is not None and (record.scope.user, record.scope.agent) == (user_id, app_name):
             self._memory.forget(memory_id, **scope)
 
-    def _mark(self, app_name: str, user_id: str, event_id: str) -> None:
-        # Without a text, so that no search finds it; with the user's scope, so that forgetting the user reaches it.
-        scope = self._memory.scoped(user=user_id, agent=_deleted_of(app_name)).guard.new_scope()
-        mark = MemoryItem(
-            id=uuid4().hex,
-            content_summary="",
-            metadata={_DELETED: event_id},
-            scope=scope,
-            provenance=Provenance(kind=SourceKind.TOOL, name=_DELETED),
-        )
-        (outcome,) = self._memory.store.add([mark])
-        if not outcome:
-            raise NotStoredError([outcome.reason or "the store keeps no item without a text"])
+    def _marks(self, app_name: str, user_id: str) -> Memory:
+        """Return the part of the memory with the marks of what an application deleted."""
+        return self._memory.scoped(user=user_id, agent=f"{app_name} (deleted)")
 
     def _deleted(self, app_name: str, user_id: str) -> frozenset[object]:
-        marks = self._memory.scoped(user=user_id, agent=_deleted_of(app_name))
-        return frozenset(record.metadata.get(_DELETED) for record in marks)
+        return frozenset(record.metadata.get(_DELETED) for record in self._marks(app_name, user_id))
 
 
 def _place_of(uri: str, folder: str | None) -> str:
@@ -230,11 +227,6 @@ def _place_of(uri: str, folder: str | None) -> str:
     if "://" in place or place == ":memory:":
         return place
     return str(Path(folder or ".") / unquote(place))
-
-
-def _deleted_of(app_name: str) -> str:
-    """Return the agent whose items are the marks of what an application deleted."""
-    return f"{app_name} (deleted)"
 
 
 def _message_of_event(event: Event, custom: Mapping[str, Any]) -> Message:
@@ -266,13 +258,10 @@ def _message_of_entry(entry: MemoryEntry, custom: Mapping[str, Any]) -> Message:
 def _extras(content: types.Content | None, custom: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of what a text, its role and its author do not say."""
     found: dict[str, Any] = {_CUSTOM: dict(custom)} if custom else {}
-    if content is not None and (len(content.parts or []) > 1 or _has_more_than_text(content)):
+    parts = [part.model_dump(exclude_none=True).keys() for part in (content and content.parts) or []]
+    if content is not None and parts and parts != [{"text"}]:
         found[_CONTENT] = content.model_dump(mode="json", exclude_none=True)
     return found
-
-
-def _has_more_than_text(content: types.Content) -> bool:
-    return any(part.model_dump(exclude_none=True).keys() != {"text"} for part in content.parts or [])
 
 
 def _entry_of(record: MemoryItem) -> MemoryEntry:
@@ -300,12 +289,5 @@ def _text(content: types.Content | None) -> str:
 
 def _json_of(metadata: Mapping[str, object] | None) -> dict[str, Any]:
     """Return metadata as JSON has it; what it has no form for becomes text."""
-    return {key: value if _is_json(value) else str(value) for key, value in (metadata or {}).items()}
-
-
-def _is_json(value: object) -> bool:
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
-        return False
-    return True
+    found: dict[str, Any] = from_json(to_json(dict(metadata or {}), fallback=str, inf_nan_mode="strings"))
+    return found

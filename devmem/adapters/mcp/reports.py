@@ -42,9 +42,10 @@ _LISTED: Final = 50
 """Number of the newest memories whose change is a change of the list."""
 _LIST: Final = ""
 """Stands for the list of memories where the others are URIs."""
-_STATE: Final = "devmem"
-"""Begins the names of what is kept of a connection."""
-_PACKAGES: Final = ("devmem", "devmem_stores")
+_LEVEL: Final = "devmem/level"
+_SEEN: Final = "devmem/seen"
+_WATCHING: Final = "devmem/watching"
+"""Names of what is kept of a connection."""
 _LEVELS: Final[Mapping[int, types.LoggingLevel]] = {
     logging.DEBUG: "debug",
     logging.INFO: "info",
@@ -89,13 +90,13 @@ _RELAY: Final = _Relay()
 
 def relay_log_messages() -> None:
     """Have the log messages of devmem reach `run_reported`; calling it again changes nothing."""
-    for package in _PACKAGES:
+    for package in ("devmem", "devmem_stores"):
         logging.getLogger(package).addHandler(_RELAY)
 
 
 async def set_level(ctx: _Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
     """Carry out `logging/setLevel` of revisions before 2026: the least severe level that a connection is sent."""
-    _connection(ctx).state[f"{_STATE}/level"] = params.level
+    _connection(ctx).state[_LEVEL] = params.level
     return types.EmptyResult()
 
 
@@ -107,7 +108,7 @@ def levels_of(ctx: _Context) -> frozenset[types.LoggingLevel]:
     """
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
         return allowed_log_levels(ctx.protocol_version, ctx.meta)
-    least: types.LoggingLevel = _connection(ctx).state.get(f"{_STATE}/level", "warning")
+    least: types.LoggingLevel = _connection(ctx).state.get(_LEVEL, "warning")
     return frozenset(_ORDER[_ORDER.index(least) :])
 
 
@@ -150,18 +151,16 @@ async def run_reported(
     while True:
         done, _ = await asyncio.wait({working}, timeout=_PROGRESS_EVERY)
         while logged:
-            await _send_message(ctx, logged.pop(0))
+            record = logged.pop(0)
+            said = types.LoggingMessageNotificationParams(
+                level=_LEVELS[record.levelno], logger=record.name, data=well_formed(record.getMessage())
+            )
+            # Any id sends it with the answer of the request; the library does not pass it on.
+            sent = types.LoggingMessageNotification(params=said)
+            await ctx.session.send_notification(sent, related_request_id="")
         if done:
             return working.result()
         await ctx.session.report_progress(round(loop.time() - began, 3), message=f"{title}: still at work")
-
-
-async def _send_message(ctx: _Context, record: logging.LogRecord) -> None:
-    params = types.LoggingMessageNotificationParams(
-        level=_LEVELS[record.levelno], logger=record.name, data=well_formed(record.getMessage())
-    )
-    # Any id sends it with the answer of the request; the library does not pass it on.
-    await ctx.session.send_notification(types.LoggingMessageNotification(params=params), related_request_id="")
 
 
 class ChangeWatch:
@@ -240,25 +239,25 @@ async def subscribe(ctx: _Context, params: types.SubscribeRequestParams, watch: 
     Raises:
         MCPError: it is one too many.
     """
-    connection, session = _connection(ctx), ctx.session
-    seen: dict[str, object] = connection.state.setdefault(f"{_STATE}/seen", {})
-    known = await watch.states([*seen, str(params.uri)])
-    seen.setdefault(str(params.uri), known[str(params.uri)])
+    connection, session, uri = _connection(ctx), ctx.session, str(params.uri)
+    seen: dict[str, object] = connection.state.setdefault(_SEEN, {})
+    known = await watch.states([*seen, uri])
+    seen.setdefault(uri, known[uri])
 
     async def publish(event: ServerEvent) -> None:
         if isinstance(event, ResourceUpdated):
             await session.send_resource_updated(event.uri)
 
-    if f"{_STATE}/watching" not in connection.state:
+    if _WATCHING not in connection.state:
         watching = asyncio.create_task(watch.publish_changes(seen, publish))
-        connection.state[f"{_STATE}/watching"] = watching
+        connection.state[_WATCHING] = watching
         connection.exit_stack.callback(watching.cancel)
     return types.EmptyResult()
 
 
 async def unsubscribe(ctx: _Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
     """Carry out `resources/unsubscribe`."""
-    _connection(ctx).state.get(f"{_STATE}/seen", {}).pop(str(params.uri), None)
+    _connection(ctx).state.get(_SEEN, {}).pop(str(params.uri), None)
     return types.EmptyResult()
 
 

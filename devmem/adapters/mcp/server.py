@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
@@ -75,47 +76,40 @@ _KEEP: Final = types.Prompt(
 )
 
 
-def list_prompts(*, read_only: bool) -> types.ListPromptsResult:
+def _list_prompts(access: TokenAccess, _params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
     """Return the prompts; of a server that is read-only those that store nothing."""
-    return types.ListPromptsResult(prompts=[_ABOUT] if read_only else [_ABOUT, _KEEP])
+    return types.ListPromptsResult(prompts=[_ABOUT] if access.read_only else [_ABOUT, _KEEP])
 
 
-def get_prompt(
-    memory: Memory, name: str, arguments: Mapping[str, str], budget: int, *, read_only: bool
-) -> types.GetPromptResult:
+def _get_prompt(access: TokenAccess, params: types.GetPromptRequestParams, budget: int) -> types.GetPromptResult:
     """Return a prompt with what it recalls, within a budget of tokens.
 
     Raises:
         MCPError: there is no such prompt, or an argument is missing.
     """
-    if name == _ABOUT.name:
-        return _result(_ABOUT, _about(memory, arguments.get("topic", ""), budget))
-    if name == _KEEP.name and not read_only:
-        return _result(_KEEP, _keep())
-    raise MCPError(types.INVALID_PARAMS, f"there is no prompt {name!r}")
-
-
-def _result(prompt: types.Prompt, text: str) -> types.GetPromptResult:
+    if params.name == _ABOUT.name:
+        topic = (params.arguments or {}).get("topic", "").strip()
+        if not topic:
+            raise MCPError(types.INVALID_PARAMS, "the prompt `about` needs the argument `topic`")
+        hits = shown(HOST, access.memory, topic, lambda: access.memory.search(topic, limit=_RECALLED))
+        passages, none = [passage_of(hit) for hit in hits], "Nothing is remembered about it."
+        found = passages_answer(passages, budget=budget, none=none)
+        prompt = _ABOUT
+        text = f"This is what is remembered about {topic!r}.\n\n{found.text}\n\nTake it into account from here on."
+    elif params.name == _KEEP.name and not access.read_only:
+        prompt, text = _KEEP, _TO_KEEP
+    else:
+        raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name!r}")
     message = types.PromptMessage(role="user", content=types.TextContent(text=text))
     return types.GetPromptResult(description=prompt.description, messages=[message])
 
 
-def _about(memory: Memory, topic: str, budget: int) -> str:
-    if not topic.strip():
-        raise MCPError(types.INVALID_PARAMS, "the prompt `about` needs the argument `topic`")
-    hits = shown(HOST, memory, topic, lambda: memory.search(topic, limit=_RECALLED))
-    passages, none = [passage_of(hit) for hit in hits], "Nothing is remembered about it."
-    found = passages_answer(passages, budget=budget, none=none)
-    return f"This is what is remembered about {topic.strip()!r}.\n\n{found.text}\n\nTake it into account from here on."
-
-
-def _keep() -> str:
-    return (
-        "Go through our conversation and pick what should be known in later ones: facts, decisions, preferences, open "
-        "questions. For each, call `recall` first; call `update` where an older memory is no longer true, `remember` "
-        "where it is new, and nothing where it is known. One memory a fact, in words that make sense on their own, "
-        "with the date where it matters."
-    )
+_TO_KEEP: Final = (
+    "Go through our conversation and pick what should be known in later ones: facts, decisions, preferences, open "
+    "questions. For each, call `recall` first; call `update` where an older memory is no longer true, `remember` "
+    "where it is new, and nothing where it is known. One memory a fact, in words that make sense on their own, "
+    "with the date where it matters."
+)
 
 
 _PAGE: Final = 50
@@ -127,14 +121,17 @@ _TITLE: Final = 60
 """Characters of a memory's text that name it in a list."""
 
 
-def list_resources(memory: Memory, cursor: str | None) -> types.ListResourcesResult:
+def _list_resources(access: TokenAccess, params: types.PaginatedRequestParams | None) -> types.ListResourcesResult:
     """Return a page of the memories, newest first.
 
     Raises:
         MCPError: the cursor is none that this server handed out.
     """
-    start = _offset(cursor)
-    records = memory.list(_PAGE + 1, where=Filter(min_trust=LEAST_TRUST), offset=start)
+    cursor = (params.cursor if params else None) or "0"
+    if not cursor.isdecimal() or len(cursor) > 9:
+        raise MCPError(types.INVALID_PARAMS, f"{cursor!r} is no cursor of this server", {"cursor": cursor})
+    start = int(cursor)
+    records = access.memory.list(_PAGE + 1, where=Filter(min_trust=LEAST_TRUST), offset=start)
     resources = []
     for record in records[:_PAGE]:
         passage = passage_of(record)
@@ -153,26 +150,28 @@ def list_resources(memory: Memory, cursor: str | None) -> types.ListResourcesRes
     return types.ListResourcesResult(resources=resources, next_cursor=more)
 
 
-def list_templates() -> types.ListResourceTemplatesResult:
-    """Return the form of the URIs."""
-    template = types.ResourceTemplate(
-        uri_template=URI_PREFIX + "{id}",
-        name="memory",
-        title="A memory",
-        description="One memory by its id, as the tools `recall` and `list` show it.",
-        mime_type="text/plain",
-    )
-    return types.ListResourceTemplatesResult(resource_templates=[template])
+_TEMPLATES: Final = types.ListResourceTemplatesResult(
+    resource_templates=[
+        types.ResourceTemplate(
+            uri_template=URI_PREFIX + "{id}",
+            name="memory",
+            title="A memory",
+            description="One memory by its id, as the tools `recall` and `list` show it.",
+            mime_type="text/plain",
+        )
+    ]
+)
 
 
-def read_resource(memory: Memory, uri: str) -> types.ReadResourceResult:
+def _read_resource(access: TokenAccess, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
     """Return a memory's whole text.
 
     Raises:
         MCPError: there is no memory of this URI within reach.
     """
+    uri = str(params.uri)
     item_id = item_id_of(uri)
-    record = memory.get(item_id) if item_id is not None else None
+    record = access.memory.get(item_id) if item_id is not None else None
     if record is None:
         raise MCPError(types.INVALID_PARAMS, f"there is no memory {uri!r}", {"uri": uri})
     facts = passage_of(record).model_dump(mode="json", exclude={"text"}, exclude_none=True)
@@ -182,12 +181,12 @@ def read_resource(memory: Memory, uri: str) -> types.ReadResourceResult:
     return types.ReadResourceResult(contents=[contents])
 
 
-def complete(memory: Memory, argument: types.CompletionArgument) -> types.CompleteResult:
+def _complete(access: TokenAccess, params: types.CompleteRequestParams) -> types.CompleteResult:
     """Return what an argument may become: ids of the newest memories, or for a topic their labels and values."""
-    begun = argument.value.casefold()
+    begun = params.argument.value.casefold()
     # As in the list of resources, nothing is offered of what a guard caught.
-    records = memory.list(_LOOKED_THROUGH, where=Filter(min_trust=LEAST_TRUST))
-    if argument.name == "id":
+    records = access.memory.list(_LOOKED_THROUGH, where=Filter(min_trust=LEAST_TRUST))
+    if params.argument.name == "id":
         every = [record.id for record in records]
     else:
         labels = [pair for record in records for pair in record.caller_metadata.items()]
@@ -197,14 +196,6 @@ def complete(memory: Memory, argument: types.CompletionArgument) -> types.Comple
     return types.CompleteResult(completion=completion)
 
 
-def _offset(cursor: str | None) -> int:
-    if cursor is None:
-        return 0
-    if not cursor.isdecimal() or len(cursor) > 9:
-        raise MCPError(types.INVALID_PARAMS, f"{cursor!r} is no cursor of this server", {"cursor": cursor})
-    return int(cursor)
-
-
 DEFAULT_BUDGET: Final = 2_000
 """Tokens of an answer, so that a few of them fit into any context."""
 
@@ -212,6 +203,7 @@ _NAME: Final = 100
 """Maximum number of characters of a client's name."""
 
 _Context: TypeAlias = ServerRequestContext[Any]
+P = TypeVar("P")
 R = TypeVar("R", bound=BaseModel)
 
 
@@ -269,17 +261,17 @@ class _Handlers:
             title="devmem",
             description="Long-term memory: remembers across conversations, finds by meaning and words.",
             instructions=_instructions(read_only=self._options.read_only),
-            on_list_tools=self._list_tools,
+            on_list_tools=self._answering(self._list_tools),
             on_call_tool=self._call_tool,
-            on_list_resources=self._list_resources,
-            on_list_resource_templates=self._list_templates,
-            on_read_resource=self._read_resource,
+            on_list_resources=self._answering(_list_resources),
+            on_list_resource_templates=self._answering(lambda _access, _params: _TEMPLATES),
+            on_read_resource=self._answering(_read_resource),
             on_subscribe_resource=self._subscribe,
             on_unsubscribe_resource=unsubscribe,
             on_subscriptions_listen=self._listen,
-            on_list_prompts=self._list_prompts,
-            on_get_prompt=self._get_prompt,
-            on_completion=self._complete,
+            on_list_prompts=self._answering(_list_prompts),
+            on_get_prompt=self._answering(partial(_get_prompt, budget=self._options.budget)),
+            on_completion=self._answering(_complete),
         )
         # Given as a keyword it would warn of a capability that a later revision deprecates, and clients still use.
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
@@ -297,11 +289,24 @@ class _Handlers:
         except PermissionError as error:
             raise MCPError(types.INVALID_REQUEST, str(error)) from error
 
-    async def _list_tools(self, ctx: _Context, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        read_only = self._access(ctx).read_only
-        return types.ListToolsResult(
-            tools=[tool.declaration() for tool in self._tools if not (read_only and tool.writes)]
-        )
+    def _answering(self, work: Callable[[TokenAccess, P], R]) -> Callable[[_Context, P], Awaitable[R]]:
+        """Return the handler of a method, whose work is done in a thread, on what the request may reach.
+
+        An error of devmem keeps its text on the way to the client.
+        """
+
+        async def handle(ctx: _Context, params: P) -> R:
+            access = self._access(ctx)
+            try:
+                return await asyncio.to_thread(work, access, params)
+            except DevmemError as error:
+                raise MCPError(types.INTERNAL_ERROR, str(error)) from error
+
+        return handle
+
+    def _list_tools(self, access: TokenAccess, _params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        offered = [tool.declaration() for tool in self._tools if not (access.read_only and tool.writes)]
+        return types.ListToolsResult(tools=offered)
 
     async def _call_tool(self, ctx: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         access = self._access(ctx)
@@ -333,48 +338,6 @@ class _Handlers:
     def _watch(self, ctx: _Context) -> ChangeWatch:
         access = self._access(ctx)
         return ChangeWatch(access.memory, access.is_valid)
-
-    async def _list_resources(
-        self, ctx: _Context, params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        return await _answer(list_resources, self._access(ctx).memory, params.cursor if params else None)
-
-    async def _list_templates(
-        self, _ctx: _Context, _params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        return list_templates()
-
-    async def _read_resource(self, ctx: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        return await _answer(read_resource, self._access(ctx).memory, str(params.uri))
-
-    async def _list_prompts(
-        self, ctx: _Context, _params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
-        return list_prompts(read_only=self._access(ctx).read_only)
-
-    async def _get_prompt(self, ctx: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        access, budget = self._access(ctx), self._options.budget
-
-        def prompt() -> types.GetPromptResult:
-            arguments = params.arguments or {}
-            return get_prompt(access.memory, params.name, arguments, budget, read_only=access.read_only)
-
-        return await _answer(prompt)
-
-    async def _complete(self, ctx: _Context, params: types.CompleteRequestParams) -> types.CompleteResult:
-        return await _answer(complete, self._access(ctx).memory, params.argument)
-
-
-async def _answer(work: Callable[..., R], *arguments: object) -> R:
-    """Do the work in a thread; an error of devmem keeps its text on the way to the client.
-
-    Raises:
-        MCPError: it did not work.
-    """
-    try:
-        return await asyncio.to_thread(work, *arguments)
-    except DevmemError as error:
-        raise MCPError(types.INTERNAL_ERROR, str(error)) from error
 
 
 def _client_name(ctx: _Context) -> str | None:

@@ -197,8 +197,8 @@ def test_users_do_not_see_each_other(memory: devmem.Memory) -> None:
 
 
 def test_what_cannot_be_kept_is_refused(storage: DevmemStorage) -> None:
-    with pytest.raises(ValueError, match=r"'crewai\.id'"):
-        storage.save([MemoryRecord(content="x", metadata={"crewai.id": "y"})])
+    with pytest.raises(ValueError, match=r"'crewai\.scope'"):
+        storage.save([MemoryRecord(content="x", metadata={"crewai.scope": "y"})])
     storage.save([])
     assert storage.count() == 0
 

@@ -265,4 +265,4 @@ def test_a_number_that_json_has_not_is_returned_as_text(service: DevmemMemorySer
     given = {"score": float("nan"), "nested": {"limit": float("inf")}, "share": 0.5}
     run(service.add_events_to_memory(**ANN, events=[event("1", "It rains.")], custom_metadata=given))
     (entry,) = run(service.search_memory(**ANN, query="rains")).memories
-    assert entry.custom_metadata == {"score": "nan", "nested": "{'limit': inf}", "share": 0.5}
+    assert entry.custom_metadata == {"score": "NaN", "nested": {"limit": "Infinity"}, "share": 0.5}
