@@ -42,6 +42,8 @@ def run(size: int) -> Iterator[Row]:
                 memory.store.add([_item(n, next(texts), size) for n in range(start, min(start + _BATCH, size))])
             for name, operation in _operations(memory, texts):
                 yield _row(name, size, _seconds(operation))
+        # An erasure takes the snapshot of the indexes with it: the first process makes it again.
+        yield _row("command_search_after_erasure", size, _command(path, next(texts)))
         yield _row("command_search", size, _command(path, next(texts)))
 
 

@@ -65,12 +65,15 @@ def print_table(rows: Iterable[Row], console: Console) -> None:
 
 
 def _table(title: str, rows: Sequence[Row]) -> Table:
-    cases = list(dict.fromkeys(row.case for row in rows))
-    values = {(row.metric, row.case): row.value for row in rows}
-    table = Table("metric", "unit", *cases, title=title)
-    for metric, unit in dict.fromkeys((row.metric, row.unit) for row in rows):
-        shown = [values.get((metric, case)) for case in cases]
-        table.add_row(metric, unit, *("" if value is None else _figure(value) for value in shown))
+    """Make a table of metrics and cases, or of the cases of one metric and their levels."""
+    by_level = all(row.level for row in rows) and len({row.metric for row in rows}) == 1
+    keyed = [((row.case, row.level or "") if by_level else (row.metric, row.case), row) for row in rows]
+    columns = list(dict.fromkeys(column for (_, column), _ in keyed))
+    values = {key: row.value for key, row in keyed}
+    table = Table("case" if by_level else "metric", "unit", *columns, title=title)
+    for name, unit in dict.fromkeys((name, row.unit) for (name, _), row in keyed):
+        shown = [values.get((name, column)) for column in columns]
+        table.add_row(name, unit, *("" if value is None else _figure(value) for value in shown))
     return table
 
 
