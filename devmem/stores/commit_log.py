@@ -6,13 +6,15 @@ several stores are decided so, and erasures in several places. The rows hold nam
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
+
+from pydantic import TypeAdapter
 
 from devmem.errors import OutboxError
 from devmem.redaction import location_without_credentials
@@ -38,12 +40,10 @@ class CommitRecord:
 
 def open_commits(file: Path) -> Outbox[CommitRecord]:
     """Return the decisions on runs in a file of state, by run."""
-
-    def load(payload: str) -> CommitRecord:
-        raw = json.loads(payload)
-        return CommitRecord(**{**raw, "stores": tuple(raw["stores"])})
-
-    return Outbox(file, dump=lambda record: json.dumps(asdict(record)), load=load, kind="commit")
+    commits = TypeAdapter(CommitRecord)
+    return Outbox(
+        file, dump=lambda record: commits.dump_json(record).decode(), load=commits.validate_json, kind="commit"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,16 +106,16 @@ def erasures_file(base_dir: Path) -> Path:
     return base_dir / ".devmem" / STATE_FILE
 
 
-def _load_erasure(payload: str) -> EraseRecord:
-    raw = json.loads(payload)
-    return EraseRecord(**{**raw, "names": tuple(raw["names"])})
+@cache
+def _erasures() -> TypeAdapter[EraseRecord]:
+    return TypeAdapter(EraseRecord)
 
 
 def _open_erasures(file: Path) -> Outbox[EraseRecord]:
     def dump(record: EraseRecord) -> str:
-        return json.dumps({name: value for name, value in asdict(record).items() if name not in ("file", "key")})
+        return _erasures().dump_json(record, exclude={"file", "key"}).decode()
 
-    return Outbox(file, dump=dump, load=_load_erasure, kind=_ERASE)
+    return Outbox(file, dump=dump, load=_erasures().validate_json, kind=_ERASE)
 
 
 @contextmanager
@@ -151,8 +151,8 @@ def erase_records(file: Path, setup: StoreSetup | None = None) -> list[EraseReco
     found: list[EraseRecord] = []
     for row in rows:
         try:
-            found.append(replace(_load_erasure(row.payload), file=file, key=row.key))
-        except (ValueError, TypeError, LookupError) as error:
+            found.append(replace(_erasures().validate_json(row.payload), file=file, key=row.key))
+        except ValueError as error:
             _LOG.error("%s: the decision %s cannot be read (%s); run `devmem forget` again.", file, row.key, error)
     return [
         record

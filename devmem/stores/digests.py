@@ -84,12 +84,15 @@ def make_digests(view: MemoryBase, where: Filter, before: float, report: DigestR
     """
     summarizer = view.summarizer()
     for scope in _old_conversations(view, where, before):
-        turns = sorted(_turns(view, where & _exactly(scope)), key=_time_of)
+        exactly = Filter(scope=scope, unbound=tuple(part for part in _PARTS if getattr(scope, part) is None))
+        turns = sorted(filter(_is_turn, every_item(view, where & exactly)), key=_time_of)
         if len(turns) < _LEAST_TURNS:
             continue
-        wanted = _digest_id(scope)
-        there = next(iter(view.get([wanted])), None)
-        if there is not None and _covers(there, turns):
+        named = json.dumps([DIGEST, *(getattr(scope, part) for part in _PARTS)])
+        wanted = hashlib.sha256(named.encode()).hexdigest()[:32]
+        marks = [item.metadata.get(DIGEST) for item in view.get([wanted])]
+        # It is there already, made of exactly these turns, which still say what they said.
+        if any(isinstance(mark, dict) and mark.get("of") == _fingerprint(turns) for mark in marks):
             continue
         sentences, dropped = _sentences(turns, summarizer)
         report.dropped += dropped
@@ -109,10 +112,6 @@ def _old_conversations(view: MemoryBase, where: Filter, before: float) -> list[S
     return [Scope(**dict(zip(_PARTS, key, strict=True))) for key, time in last.items() if time < before]
 
 
-def _turns(view: MemoryBase, where: Filter) -> Iterator[MemoryItem]:
-    return filter(_is_turn, every_item(view, where))
-
-
 def _is_turn(item: MemoryItem) -> bool:
     """Whether an item was said in a conversation; what was derived from turns says nothing of its own."""
     has_place = item.scope.conversation is not None or item.scope.session is not None
@@ -120,23 +119,8 @@ def _is_turn(item: MemoryItem) -> bool:
     return has_place and not is_derived and not is_quarantined(item)
 
 
-def _exactly(scope: Scope) -> Filter:
-    return Filter(scope=scope, unbound=tuple(part for part in _PARTS if getattr(scope, part) is None))
-
-
 def _time_of(item: MemoryItem) -> float:
     return item.created_at if item.event_time is None else item.event_time
-
-
-def _digest_id(scope: Scope) -> str:
-    named = json.dumps([DIGEST, *(getattr(scope, part) for part in _PARTS)])
-    return hashlib.sha256(named.encode()).hexdigest()[:32]
-
-
-def _covers(digest: MemoryItem, turns: Sequence[MemoryItem]) -> bool:
-    """Whether a digest was made of exactly these turns, which still say what they said."""
-    mark = digest.metadata.get(DIGEST)
-    return isinstance(mark, dict) and mark.get("of") == _fingerprint(turns)
 
 
 def _fingerprint(turns: Iterable[MemoryItem]) -> str:
@@ -163,7 +147,7 @@ def _digest(item_id: str, scope: Scope, turns: Sequence[MemoryItem], sentences: 
 
 def _sentences(turns: Sequence[MemoryItem], summarizer: Summarizer) -> tuple[list[_Cited], int]:
     """Return the sentences of a digest with their turns, and the number of those that the turns do not support."""
-    said = [(turn, _told(turn)) for turn in turns]
+    said = [(turn, turn.full_text().strip()) for turn in turns]
     length = sum(count_words(text) for _, text in said)
     most = min(max(round(_SHARE * length), _LEAST_WORDS), _MOST_WORDS)
     if not summarizer.asks_model:
@@ -176,10 +160,6 @@ def _sentences(turns: Sequence[MemoryItem], summarizer: Summarizer) -> tuple[lis
     found = [(sentence.strip(), supporting(sentence, forms)) for sentence in made if sentence.strip()]
     kept: list[_Cited] = [(sentence, tuple(turns[at] for at in of)) for sentence, of in found if of]
     return kept, len(found) - len(kept)
-
-
-def _told(turn: MemoryItem) -> str:
-    return turn.full_text().strip()
 
 
 def _by(turn: MemoryItem, text: str) -> str:

@@ -165,18 +165,17 @@ def with_parent_hashes(items: Sequence[MemoryItem], read: Stored) -> list[Memory
         return list(items)
     # An item of the same batch may be derived from another one.
     known = {item.id: parent_hash(item) for item in (*read(list(wanted)), *items)}
-    return [_with_hashes(item, known) if _lacks_hashes(item.provenance) else item for item in items]
+    hashed: list[MemoryItem] = []
+    for item in items:
+        hashes = tuple(known.get(parent, "") for parent in item.provenance.parents)
+        if any(hashes) and _lacks_hashes(item.provenance):
+            item = replace(item, provenance=replace(item.provenance, parent_hashes=hashes))
+        hashed.append(item)
+    return hashed
 
 
 def _lacks_hashes(provenance: Provenance) -> bool:
     return len(provenance.parents) != len(provenance.parent_hashes)
-
-
-def _with_hashes(item: MemoryItem, known: Mapping[str, str]) -> MemoryItem:
-    hashes = tuple(known.get(parent, "") for parent in item.provenance.parents)
-    if not any(hashes):
-        return item
-    return replace(item, provenance=replace(item.provenance, parent_hashes=hashes))
 
 
 def store_items(store: MemoryBase, items: Sequence[MemoryItem]) -> list[str]:

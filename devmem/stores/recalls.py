@@ -65,7 +65,11 @@ class RecallRecorder:
             return
         result = shown if isinstance(shown, MemoryRetrievalResult) else _listed(shown or ())
         caller = Caller(node=host, agent=scope.agent or host, conversation=scope.conversation or scope.session)
-        own = _with_store(result, store)
+        own = replace(
+            result,
+            hits=tuple(replace(hit, store=hit.store or store) for hit in result.hits),
+            cut=tuple(replace(one, hit=replace(one.hit, store=one.hit.store or store)) for one in result.cut),
+        )
         self.record(
             lambda: Recall.of(
                 own,
@@ -84,15 +88,6 @@ class RecallRecorder:
         """Close the log; nothing is recorded afterwards."""
         if self._log is not None:
             self._log.close()
-
-
-def _with_store(result: MemoryRetrievalResult, store: str) -> MemoryRetrievalResult:
-    """Return a result whose hits all name a store."""
-    return replace(
-        result,
-        hits=tuple(replace(hit, store=hit.store or store) for hit in result.hits),
-        cut=tuple(replace(one, hit=replace(one.hit, store=one.hit.store or store)) for one in result.cut),
-    )
 
 
 def _listed(hits: Sequence[Hit]) -> MemoryRetrievalResult:

@@ -121,15 +121,12 @@ def _checked(scores: Iterable[object], count: int) -> list[float]:
     given = list(scores)
     if len(given) != count:
         raise RerankerError(f"{len(given)} scores for {count} texts")
-    return [_finite(score) for score in given]
-
-
-def _finite(score: object) -> float:
     # Numbers of numpy and torch are no `int` or `float`, but can be made one; a text is none.
-    number = float(score) if isinstance(score, SupportsFloat) else math.nan
-    if not math.isfinite(number):
-        raise RerankerError(f"the score {score!r} is not a finite number")
-    return number
+    numbers = [float(score) if isinstance(score, SupportsFloat) else math.nan for score in given]
+    for score, number in zip(given, numbers, strict=True):
+        if not math.isfinite(number):
+            raise RerankerError(f"the score {score!r} is not a finite number")
+    return numbers
 
 
 def _below(floor: float, hits: Sequence[Hit]) -> list[Hit]:

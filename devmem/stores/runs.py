@@ -70,15 +70,13 @@ def _one_each(decision: CommitRecord, collections: Mapping[str, VersionedCollect
     """
     places: dict[str, str] = {}
     for name in sorted(decision.stores):
-        places.setdefault(_place(collections[name].info().location, name), name)
+        place = collections[name].info().location
+        if place == _MEMORY:
+            place = name
+        elif "://" not in place:
+            place = str(Path(place).resolve())
+        places.setdefault(place, name)
     return [collections[name] for _, name in sorted(places.items())]
-
-
-def _place(location: str, name: str) -> str:
-    """Return what identifies the place of a store's items, whichever path leads to it."""
-    if location == _MEMORY:
-        return name
-    return location if "://" in location else str(Path(location).resolve())
 
 
 def recover_runs(file: Path, stores: Mapping[str, MemoryBase]) -> list[str]:
@@ -232,7 +230,17 @@ def revert_everywhere(run: str, stores: Mapping[str, MemoryBase], *, decisions: 
         RunConflictError: later versions in one of the stores build on what it wrote; nothing was changed.
         RunStateError: it wrote to none of the stores, or is not committed in one; nothing was changed.
     """
-    versions = _versions_of_written(run, stores)
+    versions: dict[str, VersionedCollection] = {}
+    for name, store in stores.items():
+        try:
+            collection = versions_of(store)
+        except NoVersionsError:
+            # Where nothing is of the run, nothing has to be undone.
+            if isinstance(store, CollectionMemory) and not store.collection.count(Filter(scope=Scope(run=run))):
+                continue
+            raise
+        if collection.find_run(run) is not None:
+            versions[name] = collection
     if not versions:
         raise RunStateError(", ".join(stores), run, "unknown", "no run of this id has written anything here")
     for name, collection in versions.items():
@@ -241,22 +249,3 @@ def revert_everywhere(run: str, stores: Mapping[str, MemoryBase], *, decisions: 
     end_everywhere(CommitRecord(run=run, stores=tuple(versions), operation="revert"), versions, decisions)
     undone = {name: collection.find_run(f"revert of {run}") for name, collection in versions.items()}
     return {name: info for name, info in undone.items() if info is not None}
-
-
-def _versions_of_written(run: str, stores: Mapping[str, MemoryBase]) -> dict[str, VersionedCollection]:
-    """Return the collections of the stores that a run wrote to.
-
-    Raises:
-        NoVersionsError: one of them keeps no versions, or does not tell what it holds of a run.
-    """
-    found: dict[str, VersionedCollection] = {}
-    for name, store in stores.items():
-        try:
-            collection = versions_of(store)
-        except NoVersionsError:
-            if isinstance(store, CollectionMemory) and not store.collection.count(Filter(scope=Scope(run=run))):
-                continue
-            raise
-        if collection.find_run(run) is not None:
-            found[name] = collection
-    return found

@@ -259,18 +259,6 @@ class FactCases:
         caught_up(memory)
         assert facts_in(memory) == []
 
-    def test_a_fact_of_a_deleted_turn_is_stale_and_not_summarized(self, open_memory: Open) -> None:
-        memory = open_memory()
-        turn = memory.add("My diet is paleo.", user="ann")
-        caught_up(memory)
-        store_of(memory).delete(ids=[turn])
-        (stale,) = memory.stale()
-        assert (stale.reason, "fact" in stale.item.metadata) == ("based on something that is gone", True)
-        assert memory.renew() == []
-        memory.add("My diet is paleo, still.", user="ann")
-        caught_up(memory)
-        assert memory.stale() == []
-
     def test_facts_follow_the_trust_of_their_turn(self, open_memory: Open) -> None:
         """In quarantine there are none; out of it they are extracted again."""
         memory = open_memory()
@@ -312,6 +300,14 @@ class FactCases:
         assert values_in(memory) == [("ann", "paleo")]
         memory.revert("night")
         assert (facts_in(memory), len(memory)) == ([], 0)
+
+    def test_the_guard_catches_facts_too(self, open_memory: Open) -> None:
+        memory = open_memory(guard={"max_length": 30})
+        memory.add("My diet is vegan.", user="ann")
+        status = caught_up(memory)
+        assert status.extracted == 1
+        assert ["fact" in each.metadata for each in memory.list(quarantined=True, user="ann")] == [True]
+        assert [hit.text for hit in memory.search("vegan", user="ann")] == ["My diet is vegan."]
 
     def test_stored_turns_are_read_on_request_alone(self, open_memory: Open, service: ChatService) -> None:
         """Turns that are older than the `facts:` block cost nothing unless they are asked for."""

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from devmem import MemoryBase, MemoryContentSnapshot, MemoryWritePayload
 from devmem.errors import CollectionDamagedError, EmbeddingMismatchError
@@ -35,17 +34,6 @@ def test_d1_an_auto_path_is_a_file_of_the_session(
     (file,) = session.glob("*.db")
     assert "notes" in file.name
     assert make_store(kind, memory_path="auto", session=session).count() == 1
-
-
-@KINDS
-@pytest.mark.parametrize("path", ["notes.db", "deep/down/notes.json"])
-def test_d2_a_bare_file_name_is_a_path(
-    make_store: Make, exchange: Exchange, tmp_path: Path, kind: str, path: str
-) -> None:
-    """And a folder that is missing is made."""
-    make_store(kind, memory_path=path).update(exchange("Where is the key?", "Under the flowerpot."))
-    assert (tmp_path / path).is_file()
-    assert make_store(kind, memory_path=path).count() == 1
 
 
 @KINDS
@@ -144,18 +132,6 @@ def test_d11_no_vector_of_zeros_is_stored(make_store: Make, exchange: Exchange, 
     assert abs(float(embedding @ embedding) - 1) < 1e-5
 
 
-def test_d21_an_auto_path_does_not_change_the_configuration(
-    make_store: Make, exchange: Exchange, tmp_path: Path
-) -> None:
-    """There a second run with the same configuration wrote into the first run's folder."""
-    for run in ("run1", "run2"):
-        store = make_store("simple", memory_path="auto", session=tmp_path / run)
-        store.update(exchange("Where is the key?", "Under the flowerpot."))
-        assert store.setup.config.model_dump()["memory_path"] == "auto"
-        assert store.count() == 1
-    assert [len(list((tmp_path / run).glob("*.db"))) for run in ("run1", "run2")] == [1, 1]
-
-
 def test_d24_an_attachment_is_written_once(make_store: Make, tmp_path: Path) -> None:
     """DevAll writes every item again at each save."""
     store = make_store("simple", memory_path="notes.db")
@@ -167,21 +143,6 @@ def test_d24_an_attachment_is_written_once(make_store: Make, tmp_path: Path) -> 
     assert store.info().size_bytes < 2 * 1_200_000, "five of them are 6,000,000"
     store.close()
     assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 2 * 1_200_000
-
-
-@pytest.mark.parametrize(
-    ("kind", "config"),
-    [
-        ("simple", {"max_items": True}),
-        ("simple", {"memory_paht": "x.db"}),
-        ("simple", {"embedding": {"provider": "openai", "modle": "x"}}),
-        ("blackboard", {"max_age": 0}),
-    ],
-)
-def test_d29_a_wrong_configuration_is_an_error(make_store: Make, kind: str, config: dict[str, object]) -> None:
-    """A flag is not a number, and an unknown key is no comment."""
-    with pytest.raises(ValidationError):
-        make_store(kind, **config)
 
 
 def test_d30_files_are_utf8_whatever_the_machine_says(tmp_path: Path) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
-import pytest
-
 import devmem
 from devmem.stores import QueryEmbedding
 from devmem.testing import HashEmbedder
@@ -25,19 +22,6 @@ def test_only_what_asks_is_embedded() -> None:
     whole = embedding.by(embedder)
     assert whole is not None
     assert whole.tolist() == embedder.embed([MESSAGE])[0].tolist()
-
-
-@pytest.mark.parametrize(
-    "embedding",
-    [
-        QueryEmbedding("When does my sister arrive?"),
-        QueryEmbedding(MESSAGE, focus=False),
-        QueryEmbedding(MESSAGE, given=np.ones(3, dtype=np.float32)),
-    ],
-)
-def test_what_is_embedded_as_a_whole(embedding: QueryEmbedding) -> None:
-    """A question alone, a text that others are compared with, and one whose vector the caller made."""
-    assert embedding.focused() is embedding
 
 
 def test_records_like_another_share_any_of_its_words(tmp_path: Path) -> None:

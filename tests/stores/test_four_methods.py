@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 import pytest
 
@@ -47,9 +46,6 @@ class Shelf(MemoryBase):
         item = MemoryItem(content_summary=payload.output_text(), scope=payload.scope)
         self.contents.append(item)
         return WriteOutcome(status=WriteStatus.STORED, item_id=item.id)
-
-
-MakeShelf = Callable[[], Shelf]
 
 
 @pytest.fixture

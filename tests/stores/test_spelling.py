@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,8 +16,6 @@ from devmem.testing import HashEmbedder, HashTokenEmbedder
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
 TYPO, MEANT = "When do we recieve a parcel?", "When do we receive a parcel?"
-
-Open = Callable[..., CollectionMemory]
 
 
 class Reader(HashTokenEmbedder):

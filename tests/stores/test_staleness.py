@@ -11,7 +11,6 @@ import devmem
 from devmem import Memory, MemoryItem
 from devmem.errors import ItemNotFoundError, RunConflictError
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
-from devmem.search.merging import MergePolicy, merge
 from devmem.stores import Provenance
 from devmem_stores.conversation import ConversationMemory
 
@@ -47,17 +46,6 @@ def test_a_conclusion_of_what_changed_is_marked(tmp_path: Path) -> None:
         hits = {hit.id: hit.stale for hit in memory.search("venue launch")}
         assert hits == {"venue": "based on something that changed", stale.parent: ""}
         assert "(may be outdated: based on something that changed)" in memory.context("venue launch")
-
-
-def test_the_block_of_a_workflow_marks_it_in_both_languages(tmp_path: Path) -> None:
-    with opened(tmp_path) as memory:
-        told(memory)
-        memory.add(CHANGED, key="launch")
-        hits = memory.store.search(devmem.stores.MemoryQuery(text="venue booked", limit=1))
-        english = merge([hits.hits], MergePolicy())
-        assert "] (may be outdated: based on something that changed) " in english.formatted_text
-        chinese = merge([hits.hits], MergePolicy(language="zh"))
-        assert "(可能已过时:其依据已更改或删除)" in chinese.formatted_text
 
 
 def test_a_stored_text_cannot_pretend_to_be_marked(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from devmem import Memory
 from devmem.messages import Message
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.stores import Indexing
-from devmem.transfer.filling import Filler
 from devmem_stores.brain import BrainMemory
 from devmem_stores.conversation import ConversationMemory
 from devmem_stores.long_term import LongTermMemory
@@ -96,16 +95,3 @@ def test_a_role_that_is_told_again(tmp_path: Path) -> None:
         assert not role.add(Message(role="user", content=SECRET))
         assert role.add_batch([Message(role="user", content=OTHER)])
         assert [message.content for message in role.get()] == [OTHER]
-
-
-def test_an_import_says_how_many(tmp_path: Path) -> None:
-    with opened(tmp_path, "simple") as memory:
-        memory.add(SECRET)
-        items = list(memory.store.recent(9))
-        memory.forget(user=devmem.ANY, tombstone=True, verify=True)
-        filler = Filler(memory.store)
-        for item in items:
-            filler.put(item)
-        filler.flush()
-        assert filler.counts["skipped"] == 1
-        assert any("1 skipped: it was erased" in note for note in filler.notes())

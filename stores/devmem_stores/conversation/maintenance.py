@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
@@ -41,31 +41,6 @@ def covered_until(summary: Interaction | None) -> tuple[float, int]:
     return (float(str(time)), int(str(sequence)))
 
 
-def _record(text: str, agent: str | None, last: Interaction, about: Mapping[str, JsonValue]) -> Interaction:
-    """Return the record of a summary, which stands where the last of the records is that it tells of."""
-    who = Participant(agent or "", ParticipantType.AGENT if agent else ParticipantType.UNKNOWN)
-    return Interaction(
-        id=_summary_id(last, who.name),
-        conversation=last.conversation,
-        trace="",
-        source=who,
-        target=who,
-        kind=InteractionKind.SUMMARY,
-        content=text,
-        event_time=last.event_time,
-        sequence=last.sequence,
-        extras=about,
-        language=last.language,
-        user=last.user,
-    )
-
-
-def _summary_id(last: Interaction, agent: str) -> str:
-    """Return the same id for the same records, so that two processes store one summary."""
-    named = "\0".join((last.conversation, last.user or "", agent, last.id))
-    return f"summary-{blake2b(named.encode(), digest_size=12).hexdigest()}"
-
-
 class Maintenance:
     """Makes and forgets the summaries of one store, and trims it."""
 
@@ -76,9 +51,13 @@ class Maintenance:
         """Summarize what is due of every view of every conversation; return the number of newly summarized records."""
         conversations: dict[tuple[str | None, str], set[str]] = {}
         for item in self._store.collection.scan():
-            if item.scope.conversation is not None:
-                agents = conversations.setdefault((item.scope.user, item.scope.conversation), set())
-                agents.update(_agents_in(item.metadata))
+            if item.scope.conversation is None:
+                continue
+            agents = conversations.setdefault((item.scope.user, item.scope.conversation), set())
+            for side in ("source", "target"):
+                name = item.metadata.get(side)
+                if item.metadata.get(f"{side}_type") == ParticipantType.AGENT.value and isinstance(name, str) and name:
+                    agents.add(name)
         return sum(
             self._compress_view(_within(user, conversation), agent)
             for (user, conversation), agents in conversations.items()
@@ -106,10 +85,27 @@ class Maintenance:
             COUNT: len(older) + (told if isinstance(told, int) else 0),
             "method": made.method,
         }
-        # A language model may know more than the records say.
-        text = without_erased(collection, made.text, older[-1].user) or _NOTHING_LEFT
+        last = older[-1]
+        who = Participant(agent or "", ParticipantType.AGENT if agent else ParticipantType.UNKNOWN)
+        # The same id for the same records, so that two processes store one summary.
+        named = "\0".join((last.conversation, last.user or "", who.name, last.id))
+        summary = Interaction(
+            id=f"summary-{blake2b(named.encode(), digest_size=12).hexdigest()}",
+            conversation=last.conversation,
+            trace="",
+            source=who,
+            target=who,
+            kind=InteractionKind.SUMMARY,
+            # A language model may know more than the records say.
+            content=without_erased(collection, made.text, last.user) or _NOTHING_LEFT,
+            event_time=last.event_time,
+            sequence=last.sequence,
+            extras=about,
+            language=last.language,
+            user=last.user,
+        )
         parents = collection.get([one.id for one in ([before] if before is not None else []) + older])
-        (item,) = self._store.items_of([_record(text, agent, older[-1], about)])
+        (item,) = self._store.items_of([summary])
         self._store.store_items([derived(item, parents)])
         return len(older)
 
@@ -162,38 +158,26 @@ class Maintenance:
 
 def summaries_of(items: Iterable[MemoryItem], find: Callable[[Filter], Iterable[MemoryItem]]) -> list[MemoryItem]:
     """Return the summaries that tell of some items; `find` returns the items that match a filter."""
+    first: dict[tuple[str | None, str], tuple[float, int]] = {}
+    """Event time and sequence of the first record of each user's conversation."""
+    for item in items:
+        record = item_to_interaction(item)
+        if record is not None and record.kind is not InteractionKind.SUMMARY and record.conversation:
+            key, place = (record.user, record.conversation), (record.event_time, record.sequence)
+            first[key] = min(place, first.get(key, place))
     told: list[MemoryItem] = []
-    for (user, conversation), first in _earliest(items).items():
+    for (user, conversation), place in first.items():
         everyone = replace(_within(user, conversation), metadata={"type": InteractionKind.SUMMARY.value})
         told += [
             item
             for item in find(everyone)
-            if (summary := item_to_interaction(item)) is not None and covered_until(summary) >= first
+            if (summary := item_to_interaction(item)) is not None and covered_until(summary) >= place
         ]
     return told
 
 
 def _within(user: str | None, conversation: str) -> Filter:
     return Filter(scope=Scope(user=user, conversation=conversation), unbound=() if user else ("user",))
-
-
-def _agents_in(metadata: Mapping[str, object]) -> Iterator[str]:
-    for side in ("source", "target"):
-        name = metadata.get(side)
-        if metadata.get(f"{side}_type") == ParticipantType.AGENT.value and isinstance(name, str) and name:
-            yield name
-
-
-def _earliest(items: Iterable[MemoryItem]) -> dict[tuple[str | None, str], tuple[float, int]]:
-    """Return event time and sequence of the first record of each user's conversation; summaries are none."""
-    first: dict[tuple[str | None, str], tuple[float, int]] = {}
-    for item in items:
-        record = item_to_interaction(item)
-        if record is None or record.kind is InteractionKind.SUMMARY or not record.conversation:
-            continue
-        key, place = (record.user, record.conversation), (record.event_time, record.sequence)
-        first[key] = min(place, first.get(key, place))
-    return first
 
 
 def _text_of(item: MemoryItem) -> str:

@@ -171,9 +171,7 @@ class ConversationMemory(FactKeepingMemory):
             report = self.search_collection(replace(query, where=view.filter(query.where)))
             hits = [replace(hit, item=self._shown(hit.item, me, query.where)) for hit in report.hits]
             return replace(report, hits=tuple(hits))
-        items = self._latest(view.filter(without_facts(query.where)), query.limit)
-        if options.summaries:
-            items = self._behind_summary(items, view.agent, query)
+        items = self._seen(view, options, query.where, query.limit)
         shown = [self._shown(item, me, query.where) for item in items]
         return SearchReport.of(chronological_hits(shown, options.max_tokens))
 
@@ -202,10 +200,7 @@ class ConversationMemory(FactKeepingMemory):
             agent=None if options.all_agents else options.agent_id or agent,
             counterparts=frozenset(options.memory_types),
         )
-        query = MemoryQuery(text="", limit=top_k, where=where or Filter())
-        items = self._latest(chosen.filter(without_facts(query.where)), top_k)
-        if options.summaries:
-            items = self._behind_summary(items, chosen.agent, query)
+        items = self._seen(chosen, options, where or Filter(), top_k)
         shown = [worded(item, me=agent, language=language or self.config.language) for item in items]
         return "\n".join(hit.item.content_summary for hit in chronological_hits(shown, max_tokens))
 
@@ -213,23 +208,27 @@ class ConversationMemory(FactKeepingMemory):
         """Return the items that match and happened last, the oldest first."""
         return self.collection.recent(count, where, order=Order.EVENT)[::-1]
 
-    def _behind_summary(self, items: list[MemoryItem], agent: str | None, query: MemoryQuery) -> list[MemoryItem]:
-        """Return items with the last summary of their conversation in the place of those that it stands for."""
-        if not items:
+    def _seen(self, view: View, options: ViewConfig, where: Filter, limit: int) -> list[MemoryItem]:
+        """Return the latest items of a view, the oldest first, at most `limit`.
+
+        The last summary of their conversation takes the place of those that it stands for.
+        """
+        items = self._latest(view.filter(without_facts(where)), limit)
+        conversation = items[-1].scope.conversation if items and options.summaries else None
+        if conversation is None:
             return items
-        scope = items[-1].scope
-        there = replace(query.where, scope=replace(query.where.scope, conversation=scope.conversation))
-        found = self.collection.recent(1, summaries_for(agent, there), order=Order.EVENT) if scope.conversation else []
+        there = replace(where, scope=replace(where.scope, conversation=conversation))
+        found = self.collection.recent(1, summaries_for(view.agent, there), order=Order.EVENT)
         summary = item_to_interaction(found[0]) if found else None
         if summary is None:
             return items
-
-        def is_covered(item: MemoryItem) -> bool:
-            record = item_to_interaction(item)
-            return record is not None and record.conversation == summary.conversation and stands_for(summary, record)
-
-        rest = [item for item in items if not is_covered(item)]
-        return [*found, *rest[-max(query.limit - 1, 1) :]] if query.limit > 1 else rest or found
+        records = [(item, item_to_interaction(item)) for item in items]
+        rest = [
+            item
+            for item, record in records
+            if record is None or record.conversation != summary.conversation or not stands_for(summary, record)
+        ]
+        return [*found, *rest[-max(limit - 1, 1) :]] if limit > 1 else rest or found
 
     def _shown(self, item: MemoryItem, me: str | None, where: Filter) -> MemoryItem:
         shown = item if me is None else worded(item, me=me, language=self.config.language)

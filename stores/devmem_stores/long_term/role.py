@@ -65,11 +65,8 @@ def item_of(
         summary=shorten(readable_text(message), max_length),
         stored_at=stored_at,
     )
-    return replace(item, content_hash=message.content_hash() if by_content else _hash_of_all(message))
-
-
-def _hash_of_all(message: Message) -> str:
-    return sha256(json.dumps(dump_message(message)).encode()).hexdigest()
+    whole = json.dumps(dump_message(message)).encode()
+    return replace(item, content_hash=message.content_hash() if by_content else sha256(whole).hexdigest())
 
 
 def whole_text(item: MemoryItem) -> str:

@@ -57,18 +57,11 @@ class LongTermMemory(CollectionMemory):
         owner = replace(scope or Scope(), agent=role_id)
         with self._recovering:
             if owner not in self._roles:
-                self._roles[owner] = self._recovered(owner)
+                self._roles[owner] = role = RoleMemory(self, owner)
+                _LOG.info("memory store %r: %d message(s) of role %r restored", self.name, role.restored, owner.agent)
             role = self._roles[owner]
         if watch is not None:
             role.watch(watch)
-        return role
-
-    def _recovered(self, owner: Scope) -> RoleMemory:
-        role = RoleMemory(self, owner)
-        if role.restored:
-            _LOG.info("memory store %r: %d message(s) of role %r restored", self.name, role.restored, owner.agent)
-        else:
-            _LOG.info("memory store %r keeps no messages of role %r yet: its memory is empty", self.name, owner.agent)
         return role
 
     def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:

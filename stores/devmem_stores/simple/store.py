@@ -107,14 +107,12 @@ class SimpleMemory(FactKeepingMemory, KeyedMemory):
         if self.config.ranking == "hybrid":
             return None
         nearest = self.search_query(query, limit=3 * query.limit, weights=Weights(similarity=1.0, lexical=0.0))
-        scored = [_rescored(hit, query.text) for hit in self.collection.search(nearest)]
+        scored: list[Hit] = []
+        for hit in self.collection.search(nearest):
+            overlap = text_overlap(query.text, hit.item.content_summary)
+            scored.append(replace(hit, rerank=overlap, score=0.7 * (hit.similarity or 0.0) + 0.3 * overlap))
         return SearchReport.of(sorted(scored, key=lambda hit: -hit.score)[: query.limit])
 
 
 def _without_text(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:
     return replace(snapshot, text="") if snapshot else None
-
-
-def _rescored(hit: Hit, query: str) -> Hit:
-    overlap = text_overlap(query, hit.item.content_summary)
-    return replace(hit, rerank=overlap, score=0.7 * (hit.similarity or 0.0) + 0.3 * overlap)

@@ -143,11 +143,6 @@ def test_instruction_for_summaries_can_be_replaced(make_brain: MakeBrain) -> Non
 class TestWithoutAModel:
     """Everything works but rewriting, which says so."""
 
-    def test_summary(self, make_brain: MakeBrain) -> None:
-        brain = make_brain().brain()
-        brain.add_talk(LONG)
-        assert 0 < len(brain.summarize(max_words=30).split()) <= 30
-
     def test_title(self, make_brain: MakeBrain) -> None:
         brain = make_brain(llm={"provider": "extractive"}).brain()
         assert brain.get_title() == "New"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +11,8 @@ import pytest
 
 from devmem import DevmemError, Filter, MemoryItem, MemoryWritePayload, Scope
 from devmem.errors import MessageError
-from devmem.messages import AIMessage, Message, Role
-from devmem.stores import ChatReply, ChatRequest, WriteStatus
+from devmem.messages import AIMessage, Message
+from devmem.stores import WriteStatus
 from devmem.testing import FailingChat
 from devmem_stores.brain import BrainMemory
 
@@ -186,47 +185,6 @@ def test_of_the_same_message_from_many_threads_one_is_taken(make_brain: MakeBrai
         outcomes = list(pool.map(lambda _: brain.add_history(message).status, range(12)))
     assert sorted(outcomes) == [WriteStatus.DUPLICATE] * 11 + [WriteStatus.STORED]
     assert len(brain.history) == 1
-
-
-def test_a_blank_message_is_skipped(make_brain: MakeBrain) -> None:
-    brain = make_brain().brain()
-    assert brain.add_talk(" \n").status is WriteStatus.SKIPPED
-    assert brain.set_history_summary(" ").status is WriteStatus.SKIPPED
-    assert not brain.is_history_available
-
-
-def test_the_event_loop_goes_on_while_the_model_works(make_brain: MakeBrain) -> None:
-    """Each twin does what its method does; the loop answers meanwhile."""
-    loop_went_on = threading.Event()
-
-    class WaitingChat:
-        def complete(self, request: ChatRequest) -> ChatReply:
-            assert loop_went_on.wait(60)
-            return ChatReply(text="TRUE")
-
-    async def work() -> None:
-        brain = make_brain(chat=WaitingChat()).brain()
-        related = asyncio.create_task(brain.ais_related("one", "two"))
-        await asyncio.sleep(0)
-        loop_went_on.set()
-        assert await related
-        said = await brain.aadd_talk("Hello, this is a talk.")
-        assert said.status is WriteStatus.STORED
-        await brain.aadd_answer("Good day.")
-        await brain.aadd_history(Message("Noted.", role=Role.TOOL))
-        await brain.aadd_knowledge("The boat is blue.")
-        assert await brain.apop_last_talk() == "Hello, this is a talk."
-        assert "Good day." in await brain.asummarize()
-        assert await brain.aget_title() == "TRUE"
-        assert str(await brain.arewrite("It sails.", "The boat.")) == "TRUE"
-        assert await brain.acompress() == 1
-        await brain.aset_history_summary("They greeted.")
-        state = await brain.asnapshot()
-        assert state.historical_summary == "They greeted."
-        assert [item.id for item in await brain.asources(state.summaries[0])] == [said.item_id]
-        assert await brain.asave()
-
-    asyncio.run(work())
 
 
 def test_what_is_no_message_is_refused(make_brain: MakeBrain) -> None:

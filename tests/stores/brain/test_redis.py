@@ -28,7 +28,7 @@ from devmem.testing import ManualClock
 from devmem_stores.brain import BrainMemory
 from devmem_stores.brain.config import ChatKey, RedisConfig
 
-from .conftest import MakeBrain, StartRedis
+from .conftest import MakeBrain
 from .redis_server import RedisServer
 
 KEY = "brain:ann:c"
@@ -235,32 +235,6 @@ def test_a_conversation_that_is_erased_leaves_no_key(make_brain: MakeBrain, redi
     assert contents(store.brain("bob", "c").history) == ["Hello from bob"]
 
 
-def test_a_server_that_is_restarted_without_its_data(make_brain: MakeBrain, redis_server: RedisServer) -> None:
-    brain = make_brain(redis={"url": redis_server.url}).brain("ann", "c")
-    brain.add_talk("before")
-    redis_server.kill()
-    redis_server.forget_all()
-    redis_server.start()
-    assert brain.add_talk("after").failure is None
-    assert contents(brain.history) == ["before", "after"]
-
-
-@pytest.mark.parametrize("password", [None, "wrong-hush"])
-def test_a_wrong_password_is_said(
-    make_brain: MakeBrain, start_redis: StartRedis, clock: ManualClock, password: str | None
-) -> None:
-    """The password itself is not."""
-    server = start_redis(password="right-hush")
-    store = make_brain(redis={"url": server.url, "password": password})
-    outcome = store.brain("ann", "c").add_talk("Hello")
-    assert isinstance(outcome.failure, BrainRedisError)
-    assert "Check `redis.password`" in str(outcome.failure)
-    assert "hush" not in str(outcome.failure)
-    assert contents(make_brain(redis={"url": server.url, "password": "right-hush"}).brain("ann", "c").history) == [
-        "Hello"
-    ]
-
-
 @pytest.mark.parametrize("value", [b'{"history": [], "knowledge": []}', b"\xff\xfe"])
 def test_what_others_keep_under_the_key_is_left_alone(
     make_brain: MakeBrain, redis_server: RedisServer, value: bytes
@@ -338,16 +312,6 @@ def test_states_changed_apart_after_expiry_are_merged(make_brain: MakeBrain, red
         assert sorted(contents(brain.history)) == ["m1", "m2", "m3", "m4", "m5"]
     run(redis_server, "DEL", KEY)
     assert sorted(contents(two.history)) == sorted(contents(one.history))
-
-
-def test_what_was_read_from_redis_is_kept_when_it_expires(make_brain: MakeBrain, redis_server: RedisServer) -> None:
-    redis = {"url": redis_server.url}
-    one = make_brain(path="one.db", redis=redis).brain("ann", "c")
-    two = make_brain(path="two.db", redis=redis).brain("ann", "c")
-    one.add_talk("m1")
-    assert contents(two.history) == ["m1"]
-    run(redis_server, "DEL", KEY)
-    assert contents(two.history) == ["m1"]
 
 
 def test_forgotten_message_stays_forgotten_by_old_copies(make_brain: MakeBrain, redis_server: RedisServer) -> None:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-import devmem
-from devmem import Filter, Scope, record_agent, record_tool
+from devmem import Filter, Scope
 from devmem.errors import FilterError
 from devmem.recording import (
     Interaction,
     InteractionKind,
-    InteractionRecorder,
     Participant,
     ParticipantType,
-    current_trace,
 )
-from devmem.storage import Collection
 from devmem.stores import MemoryQuery, StoreSetup
 from devmem_stores.conversation import ConversationConfig, ConversationMemory
 from devmem_stores.conversation.items import View, sentence
@@ -40,12 +35,6 @@ def store(tmp_path: Path) -> Iterator[ConversationMemory]:
     memory.load()
     yield memory
     memory.close()
-
-
-@pytest.fixture
-def recorder(store: ConversationMemory, tmp_path: Path) -> Iterator[InteractionRecorder]:
-    with InteractionRecorder(store, tmp_path / "journals") as recorder:
-        yield recorder
 
 
 def record(number: int, conversation: str = "c", trace: str = "t", **more: object) -> Interaction:
@@ -92,30 +81,6 @@ def test_a2_a_deletion_of_nothing_in_particular_deletes_nothing(store: Conversat
     assert store.count() == 3
 
 
-def test_a3_every_record_has_an_id_of_its_own_also_in_a_forked_child(recorder: InteractionRecorder) -> None:
-    def ids() -> list[str]:
-        found = []
-        with recorder.trace():
-            for _ in range(100):
-                with record_tool("t", "x"):
-                    context = current_trace()
-                    assert context is not None
-                    found.append(str(context.parent_id))
-        return found
-
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.write(writing, "\n".join(ids()).encode())
-        os._exit(0)
-    own = ids()
-    os.waitpid(pid, 0)
-    os.close(writing)
-    with os.fdopen(reading) as pipe:
-        theirs = pipe.read().split("\n")
-    assert len({*own, *theirs}) == 200
-
-
 def test_a5_the_newest_come_and_in_the_order_of_their_times(store: ConversationMemory) -> None:
     """Stored in another order than they happened in; A16 and A23 are the same question to other storages."""
     for number in (7, 2, 9, 0, 5, 1, 8, 3, 6, 4):
@@ -125,19 +90,6 @@ def test_a5_the_newest_come_and_in_the_order_of_their_times(store: ConversationM
     assert contents(store.log("c")) == [f"message {number}" for number in range(10)]
     report = store.search(MemoryQuery(text="message", limit=3))
     assert [hit.item.content_summary for hit in report] == ["message 7", "message 8", "message 9"]
-
-
-def test_a6_the_ids_of_a_trace_are_those_that_are_stored(
-    store: ConversationMemory, recorder: InteractionRecorder
-) -> None:
-    with recorder.trace(conversation="the app's") as trace, record_agent("bot", "q") as call:
-        call.output("a")
-    with recorder.trace() as unnamed, record_agent("bot", "q2"):
-        pass
-    assert recorder.flush()
-    assert contents(store.log("the app's")) == ["q", "a"]
-    assert contents(store.trace(trace.trace)) == ["q", "a"]
-    assert contents(store.log(unnamed.conversation)) == ["q2", "null"]
 
 
 def test_a11_records_that_arrive_twice_or_in_a_race_are_stored_once(store: ConversationMemory) -> None:
@@ -175,24 +127,3 @@ def test_a17_what_is_added_is_there_at_once_with_all_of_its_parts(store: Convers
         store.record([one])
         assert store.log("c")[-1] == one
     assert len(store.log("c")) == 3
-
-
-def test_a21_the_last_records_are_read_without_the_whole_conversation(
-    store: ConversationMemory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.record([record(number) for number in range(400)])
-    read: list[int] = []
-    recent: Callable[..., list[devmem.MemoryItem]] = store.collection.recent
-
-    def counted(self: Collection, *args: object, **kwargs: object) -> list[devmem.MemoryItem]:
-        items = recent(*args, **kwargs)
-        read.append(len(items))
-        return items
-
-    monkeypatch.setattr(type(store.collection), "recent", counted)
-    assert len(store.view(View(), 5)) == 5
-    assert store.view(View(counterparts=["user", "agent"]), 5) == store.view(View(), 5)
-    assert store.view("nobody", 5) == []
-    with pytest.raises(ValueError, match="'robot'"):
-        View(counterparts=["robot"])
-    assert 0 < sum(read) < 100

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from devmem import Caller, ConfigError, Filter, MemoryManager, Scope, load_workflow, open_stores
+from devmem import Caller, Filter, MemoryManager, Scope, load_workflow, open_stores
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.stores import MemoryQuery, StoreSetup, ViewConfig
 from devmem.text import estimate_tokens
@@ -166,18 +166,6 @@ def test_an_attachment_may_have_a_view_of_its_own(store: ConversationMemory, tmp
         "writer": ["User ann asked you: Write about rain.", "You answered user ann: Re: Write about rain."],
         "critic": ["Agent writer called tool clock with: now", "Tool clock answered agent writer: Re: now"],
     }
-
-
-def test_a_view_is_of_conversation_stores(tmp_path: Path) -> None:
-    file = tmp_path / "team.yaml"
-    other = YAML.replace(
-        "type: conversation, config: {memory_path: global.db, view: {memory_types: [user]}}", "type: simple"
-    )
-    file.write_text(other, encoding="utf-8")
-    assert ["stores of type 'simple' have no views" in str(one) for one in load_workflow(file).warnings] == [True]
-    file.write_text(YAML.replace("[tool]", "[tol]"), encoding="utf-8")
-    with pytest.raises(ConfigError, match="did you mean 'tool'"):
-        load_workflow(file)
 
 
 def test_the_records_of_an_agent_are_those_in_which_it_takes_part(store: ConversationMemory) -> None:

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from devmem import DevmemError, Scope
-from devmem.errors import CollectionError, MessageError
+from devmem import Scope
+from devmem.errors import CollectionError
 from devmem.messages import AIMessage, Message, UserMessage
 from devmem.testing import HashEmbedder
 
@@ -115,19 +115,6 @@ def test_a_changed_message_is_changed_in_both_memories(open_store: OpenStore) ->
         with pytest.raises(CollectionError):
             role.update(AIMessage("lost", id="1", cause_by="keep"))
         assert contents(role.get()) == ["final", "passing, kept now"]
-
-
-@pytest.mark.parametrize("wrong", ["text"])
-def test_only_messages_are_taken(open_store: OpenStore, wrong: object) -> None:
-    role = open_store().recover("r")
-    for call in (role.add, role.update):
-        with pytest.raises(DevmemError, match="takes messages"):
-            call(wrong)  # type: ignore[arg-type]
-    with pytest.raises(MessageError):
-        role.add_batch([UserMessage("x"), wrong])  # type: ignore[list-item]
-    with pytest.raises(MessageError):
-        role.find_news([], k=-1)
-    assert role.count() == 0
 
 
 def test_many_threads(open_store: OpenStore) -> None:

@@ -6,14 +6,12 @@ import logging
 from dataclasses import replace
 
 import pytest
-from pydantic import ValidationError
 
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
 from devmem.errors import MessageError
 from devmem.messages import UserMessage
 from devmem.stores import WriteStatus
 from devmem.testing import FailingEmbedder, ManualClock
-from devmem_stores.long_term import LongTermConfig
 
 from .angles import AngleEmbedder, angle_of
 from .conftest import OpenStore
@@ -30,19 +28,6 @@ def test_the_threshold_means_the_same_with_every_model(
     near = UserMessage(f"near at {angle_of(0.099)} degrees")
     far = UserMessage(f"far at {angle_of(0.101)} degrees")
     assert role.find_news([near, far]) == [far]
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"threshold": 0.1, "known_similarity": 0.9},
-        {"threshold": 5},
-        {"watch": {"WriteCode": True}},
-    ],
-)
-def test_what_cannot_be_configured(config: dict[str, object]) -> None:
-    with pytest.raises(ValidationError):
-        LongTermConfig.model_validate(config)
 
 
 @pytest.mark.parametrize("embedded", [True, False])

@@ -16,8 +16,6 @@ from devmem.errors import CollectionError, MessageError
 from devmem.messages import (
     USER_REQUIREMENT,
     Message,
-    MessageMemory,
-    ShortTermMemory,
     UserMessage,
     register_payload,
 )
@@ -89,36 +87,6 @@ def test_any_message_is_recovered(told: list[Message], by_json: bool) -> None:
             kept = role.get()
             store.close()
             assert all(one.identical(other) for one, other in zip(kept, told, strict=True))
-
-
-def test_one_contract_for_threads_and_tasks(open_store: OpenStore) -> None:
-    """L1: what works with a short-term memory works with a role's, called or awaited."""
-
-    def observe(memory: MessageMemory, told: list[Message]) -> list[Message]:
-        news = memory.find_news(told)
-        memory.add_batch(news)
-        assert memory.delete_newest() == news[-1]
-        assert memory.add(news[-1])
-        return memory.get()
-
-    async def aobserve(memory: MessageMemory, told: list[Message]) -> list[Message]:
-        news = await memory.afind_news(told)
-        await memory.aadd_batch(news)
-        assert await memory.adelete_newest() == news[-1]
-        assert await memory.aadd(news[-1])
-        assert await memory.aupdate(news[-1].with_metadata(seen=True))
-        assert await memory.adelete(news[0])
-        assert await memory.aadd(news[0])
-        kept = await memory.aget()
-        assert await memory.aclear() == len(kept)
-        return kept
-
-    one, two = Message("one"), Message("two")
-    store = open_store()
-    for memory in (ShortTermMemory(), store.recover("called")):
-        assert observe(memory, [one, two, one]) == [one, two]
-    for memory in (ShortTermMemory(), store.recover("awaited")):
-        assert asyncio.run(aobserve(memory, [one, two, one])) == [two, one]
 
 
 def test_a_failed_write_changes_nothing(open_store: OpenStore) -> None:

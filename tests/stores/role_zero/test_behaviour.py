@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +10,6 @@ import pytest
 
 from devmem.errors import MessageError
 from devmem.messages import AIMessage, Message, SystemMessage, UserMessage
-from devmem.stores import WriteStatus
 from devmem_stores.role_zero.config import (
     Situation,
     importance_of,
@@ -22,24 +20,6 @@ from devmem_stores.role_zero.role import RoleMemory
 from .conftest import MakeStore, fill, ids, said
 
 REQUIREMENT = UserMessage("build a game")
-
-
-def test_what_overflows_the_window_is_long_term(memory: RoleMemory) -> None:
-    fill(memory, 3)
-    assert ids(memory.long_term()) == []
-    memory.add(said(3))
-    assert ids(memory.long_term()) == ["m0"]
-    assert ids(memory.window()) == ["m1", "m2", "m3"]
-    assert ids(memory.history()) == ["m0", "m1", "m2", "m3"]
-    assert memory.count() == len(memory) == 4
-
-
-def test_an_empty_message_is_kept_and_not_recalled(make_store: MakeStore) -> None:
-    memory = make_store(memory_k=1).role("Bob")
-    for at, (made, text) in enumerate([(AIMessage, ""), (UserMessage, "tea"), (AIMessage, " "), (UserMessage, "tea?")]):
-        memory.add(made(text, id=f"m{at}", created_at=1000.0 + at))
-    assert [message.content for message in memory.history()] == ["", "tea", " ", "tea?"]
-    assert [message.content for message in memory.get(1)] == ["tea", "tea?"]
 
 
 @pytest.mark.parametrize(
@@ -74,12 +54,6 @@ def test_get_gives_related_and_newest_messages(memory: RoleMemory) -> None:
     assert recall.failures == ()
 
 
-def test_without_a_requirement_it_gives_the_newest_alone(memory: RoleMemory) -> None:
-    talk(memory)
-    assert ids(memory.get(3)) == ["m3", "m4", "m5"]
-    assert memory.recall(3).query == ""
-
-
 def test_k_is_the_number_of_newest_messages_and_0_the_window(memory: RoleMemory) -> None:
     messages = fill(memory, 5)
     assert ids(memory.get()) == ["m2", "m3", "m4"]
@@ -96,14 +70,6 @@ def test_related_messages_are_in_the_order_of_their_time(make_store: MakeStore) 
         memory.add(UserMessage(f"the build broke, report of {time}", created_at=time, id=f"at {time:g}"))
     memory.add(UserMessage("when did the build break, says which report", created_at=40.0, id="asked"))
     assert ids(memory.get(1)) == ["at 10", "at 20", "at 30", "asked"]
-
-
-def test_less_similar_messages_are_left_out(make_store: MakeStore) -> None:
-    memory = make_store(memory_k=1, recall="always", similarity_threshold=0.8).role("engineer")
-    memory.add(said(0, "the deadline of the login page is in June"))
-    memory.add(said(1, "the cat sleeps"))
-    memory.add(said(2, "the deadline of the login page is in June?"))
-    assert ids(memory.recall(1).related) == ["m0"]
 
 
 def test_an_own_query_an_own_trigger(make_store: MakeStore) -> None:
@@ -189,27 +155,6 @@ def test_forgetting(memory: RoleMemory) -> None:
     assert memory.last() is None
     assert memory.get(3) == []
     assert bool(memory) is True
-
-
-def test_the_async_twins_do_not_block_the_event_loop(memory: RoleMemory) -> None:
-    async def work() -> list[str]:
-        ticks: list[str] = []
-
-        async def tick() -> None:
-            while len(ticks) < 3:
-                ticks.append("tick")
-                await asyncio.sleep(0)
-
-        ticking = asyncio.create_task(tick())
-        await memory.aadd_batch(said(number) for number in range(4))
-        assert (await memory.aadd(said(4))).status is WriteStatus.STORED
-        assert ids(await memory.aget(1))[-1] == "m4"
-        assert ids((await memory.arecall(1)).recent) == ["m4"]
-        assert await memory.adelete_newest() == said(4)
-        await ticking
-        return ticks
-
-    assert asyncio.run(work()) == ["tick"] * 3
 
 
 def test_many_threads(make_store: MakeStore) -> None:

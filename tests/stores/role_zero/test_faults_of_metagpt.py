@@ -6,20 +6,14 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given
-from pydantic import BaseModel
 
 from devmem import MemoryContentSnapshot, MemoryManager, MemoryWritePayload, Scope
 from devmem.config import Attachment
 from devmem.errors import CollectionBusyError
 from devmem.messages import (
-    AIMessage,
-    AttachmentRef,
     Message,
-    MessageBlock,
-    SystemMessage,
     UserMessage,
     item_to_message,
-    register_payload,
 )
 from devmem.stores import WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
@@ -156,32 +150,6 @@ def test_z6_nodes_recall_what_their_own_role_wrote(make_store: MakeStore) -> Non
     found = [item.content_summary for item in store.retrieve("You are Ann.", "the code?", 5)]
     assert sorted(found) == ["the code?\nthe code is 1234", "the code?\nthe code is on the board"]
     assert len(make_store(shared=True).retrieve("You are Ann.", "the code?", 5)) == 3
-
-
-@register_payload()
-class Plan(BaseModel):
-    steps: list[str]
-
-
-def test_z8_class_and_payload_survive_and_empty_content_is_no_reason_to_forget(make_store: MakeStore) -> None:
-    picture = MessageBlock(
-        type="image", attachment=AttachmentRef(attachment_id="p", data_uri="data:image/png;base64,AA==")
-    )
-    kept: list[Message] = [
-        AIMessage("a model's words", id="a", created_at=1.0, sent_from="engineer", send_to={"Bob"}),
-        SystemMessage("a system's", id="b", created_at=2.0, metadata={"n": [1, {"x": None}]}),
-        Message("plain", role="tool", id="c", created_at=3.0),
-        UserMessage("", id="d", created_at=4.0, instruct_content=Plan(steps=["one", "two"])),
-        AIMessage("", id="e", created_at=5.0, blocks=[picture]),
-        AIMessage("", id="f", created_at=6.0),
-    ]
-    make_store(memory_k=1, memory_path="roles.db").role("engineer").add_batch(kept)
-    memory = make_store(memory_k=1, memory_path="roles.db", recall="always").role("engineer")
-    back = list(memory.history())
-    assert all(ours.identical(theirs) for ours, theirs in zip(back, kept, strict=True))
-    assert ids(memory.long_term()) == ["a", "b", "c", "d", "e"]
-    memory.add(UserMessage("what are the steps, one and two?"))
-    assert "d" in ids(memory.recall(1).related)
 
 
 @given(message=messages(), scope=SCOPES)

@@ -12,7 +12,7 @@ import pytest
 from devmem.config import RerankerConfig
 from devmem.errors import ChatModelError, RerankerError
 from devmem.models import register_reranker
-from devmem.stores import ChatReply, ChatRequest, MemoryQuery
+from devmem.stores import ChatReply, ChatRequest
 from devmem_stores.role_zero.config import ChatRanker, RankerConfig
 from devmem_stores.role_zero.role import RoleMemory
 
@@ -126,19 +126,3 @@ def test_the_reranker_of_the_retrieval_block_reads_the_related_messages_once(mak
     assert set(ids(recall.related)) == {"m28", "m29"}
     assert [hit.rerank for hit in recall.hits] == [1.0, 1.0]
     assert (read, recall.failures) == ([11], ())
-
-
-def test_a_search_asks_that_reranker_too(make_store: MakeStore) -> None:
-    reranked(make_store)
-    store = make_store(memory_k=1, retrieval={"reranker": {"type": "test_redness", "depth": 40}})
-    hits = store.search(MemoryQuery(text="build report?", limit=2))
-    assert {hit.item.content_summary for hit in hits} == {"build report 28 red", "build report 29 red"}
-    assert read == [31]
-
-
-def test_when_that_reranker_fails_the_order_stays_and_it_is_told(make_store: MakeStore) -> None:
-    recall = reranked(make_store, "a broken build report?").recall(1)
-    (failure,) = recall.failures
-    assert (failure.operation, type(failure.error)) == ("rerank what was found", RerankerError)
-    assert "RerankerError: out of order" in str(failure)
-    assert len(recall.related) == 2
