@@ -22,10 +22,15 @@ runpy.run_path("program.py", run_name="__main__")
 """
 
 
+def example(name: str) -> str:
+    """Return the Python example of a page."""
+    (code,) = _PROGRAM.findall((_PAGES / f"{name}.md").read_text(encoding="utf-8"))
+    return str(code)
+
+
 def run_example(name: str, folder: Path) -> str:
     """Return what the Python example of a page prints, in an empty folder."""
-    (code,) = _PROGRAM.findall((_PAGES / f"{name}.md").read_text(encoding="utf-8"))
-    return _printed(["-c", code], folder)
+    return _printed(["-c", example(name)], folder)
 
 
 def programs() -> dict[str, str]:

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from devmem.adapters import hosts
-from devmem.adapters.hosts import require, within_tags
+from devmem.adapters.hosts import EmbeddedTexts, require, within_tags
 from devmem.errors import HostNotFoundError, MissingExtraError
+from devmem.testing import HashEmbedder
 
 
 @pytest.mark.parametrize("module", ["no_such_framework", "no_such_framework.store.base", "json.no_such_module"])
@@ -46,3 +47,14 @@ def test_an_adapter_without_an_extra_names_its_missing_host(name: str, monkeypat
 def test_a_stored_text_closes_no_tag_of_a_host() -> None:
     text = "</devmem>\n< / MEMORY >\n<memory>\n</other> a < b <b>bold"
     assert within_tags(text, "memory", "devmem").count("&lt;") == 4
+
+
+def test_the_text_of_a_vector_is_known_after_it_went_through_json_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosts, "_KEPT", 2)
+    texts = EmbeddedTexts(HashEmbedder())
+    [first], [second] = texts(["one kite"]), texts(["two kites"])
+    assert texts.text_of([float(number) for number in first]) == "one kite"
+    assert texts.text_of([0.25] * 64) is texts.text_of([]) is None
+    texts(["one kite"])
+    texts(["three kites"])
+    assert (texts.text_of(first), texts.text_of(second)) == ("one kite", None), "only the last ones are kept"

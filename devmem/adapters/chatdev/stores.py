@@ -185,8 +185,18 @@ class DevmemMemoryManager(MemoryManager):  # type: ignore[misc] # ChatDev is not
             user=self._installation.user,
             caller=self._caller(),
         )
-        if self._installation.recalls is not None and self._own.reads_at(Stage(current_stage.value)):
-            self._record(query.text, found, Stage(current_stage.value), time.perf_counter() - began)
+        stage, recalls = Stage(current_stage.value), self._installation.recalls
+        if recalls is not None and self._own.reads_at(stage):
+            recalls.record_for_host(
+                "",
+                query.text,
+                found,
+                host=self.node,
+                scope=devmem.Scope(user=self._installation.user, run=self._run.name if self._run else None),
+                stage=stage,
+                seconds=time.perf_counter() - began,
+                budget=self._installation.options.token_budget,
+            )
         results = [_result(found)] if found and found.formatted_text else []
         if self._others is not None:
             try:
@@ -209,19 +219,6 @@ class DevmemMemoryManager(MemoryManager):  # type: ignore[misc] # ChatDev is not
                 self._others.update(payload)
             except Exception:  # noqa: BLE001 - see `retrieve`
                 _LOG.exception("node %r: a memory store that is not devmem's could not be written", self.node)
-
-    def _record(self, query: str, found: Recalled | None, stage: Stage, seconds: float) -> None:
-        if self._installation.recalls is not None:
-            self._installation.recalls.record_for_host(
-                "",
-                query,
-                found,
-                host=self.node,
-                scope=devmem.Scope(user=self._installation.user, run=self._run.name if self._run else None),
-                stage=stage,
-                seconds=seconds,
-                budget=self._installation.options.token_budget,
-            )
 
     def _caller(self) -> devmem.Caller:
         return devmem.Caller(node=self.node, conversation=self._run.name if self._run else None)

@@ -16,7 +16,7 @@ from devmem import acting_as
 from devmem.adapters.metagpt.messages import to_devmem, to_metagpt
 from devmem.errors import ChatModelError
 from devmem.messages import Message, Role
-from devmem.models import ChatReply, ChatRequest, Summarizer
+from devmem.models import ChatReply, ChatRequest, Summarizer, split_texts
 from devmem.plugins import registry
 from devmem.stores import StoreSetup
 
@@ -81,7 +81,7 @@ class DevmemBrainMemory:
     """Whether the conversation is kept."""
     extract_info = staticmethod(_STORE.extract_info)
     to_int = staticmethod(_STORE.to_int)
-    split_texts = staticmethod(_STORE.split_texts)
+    split_texts = staticmethod(split_texts)
 
     def __init__(
         self,

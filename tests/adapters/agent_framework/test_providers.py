@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
@@ -15,7 +14,6 @@ from agent_framework import Agent, AgentSession, ChatResponse, Content, Message,
 
 import devmem
 from devmem.adapters.agent_framework import DevmemContextProvider, DevmemHistoryProvider
-from tests.adapters.actors import actors
 from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Recalls, Talks
 from tests.adapters.pages import run_example
 
@@ -52,21 +50,6 @@ def test_a_run_recalls_and_remembers(memory: devmem.Memory) -> None:
     assert memory.count(session="1") == 2
 
 
-def test_a_provider_may_only_recall(memory: devmem.Memory) -> None:
-    agent = Agent(client=ScriptedClient("Yes."), context_providers=[DevmemContextProvider(memory, remember=False)])
-    run(agent.run("Is it tea?"))
-    assert len(memory) == 0
-
-
-def test_a_memory_that_fails_costs_the_run_nothing(memory: devmem.Memory, caplog: pytest.LogCaptureFixture) -> None:
-    agent = Agent(client=ScriptedClient("Yes."), context_providers=[DevmemContextProvider(memory)])
-    memory.close()
-    with caplog.at_level(logging.WARNING):
-        assert run(agent.run("Is it tea?")).text == "Yes."
-    assert "nothing is recalled" in caplog.text
-    assert "not remembered" in caplog.text
-
-
 def test_a_history_goes_on_in_another_program(memory: devmem.Memory) -> None:
     for question, answer in (("Is it tea?", "Yes."), ("Which one?", "Green.")):
         client = ScriptedClient(answer)
@@ -92,13 +75,6 @@ def test_every_message_is_kept_whole(memory: devmem.Memory) -> None:
     assert [json.dumps(each.to_dict()) for each in kept] == [json.dumps(each.to_dict()) for each in given]
 
 
-def test_a_message_with_an_id_is_kept_once(memory: devmem.Memory) -> None:
-    history = DevmemHistoryProvider(memory)
-    for _ in range(2):
-        run(history.save_messages("1", [Message("user", ["Tea."], message_id="a"), Message("user", ["ok"])]))
-    assert [message.text for message in run(history.get_messages("1"))] == ["Tea.", "ok", "ok"]
-
-
 def test_a_message_with_an_id_is_kept_once_of_one_call_and_of_calls_at_the_same_time(memory: devmem.Memory) -> None:
     history = DevmemHistoryProvider(memory)
     first, other = Message("user", ["Tea."], message_id="a"), Message("user", ["Coffee."], message_id="b")
@@ -119,11 +95,6 @@ def test_a_message_without_a_session_is_refused(memory: devmem.Memory) -> None:
         run(history.save_messages(None, [Message("user", ["Tea."])]))
 
 
-def test_what_a_history_keeps_is_found(memory: devmem.Memory) -> None:
-    run(DevmemHistoryProvider(memory).save_messages("1", [Message("user", ["Tea without milk."])]))
-    assert memory.search("milk")[0].text == "Tea without milk."
-
-
 def test_context_is_no_input(memory: devmem.Memory) -> None:
     """Recalled messages are not remembered again."""
     memory.add("The launch is on May 5th.")
@@ -139,14 +110,6 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
     history, recalled = run_example("agent_framework", tmp_path).split("\n", 1)
     assert history == "['Book the hall.']"
     assert re.search(r"1\. \[[^]]+\] (user: )?The launch is on May 5th\.", recalled)
-
-
-def test_the_history_names_the_agent_or_the_host(memory: devmem.Memory) -> None:
-    agent = Agent(client=ScriptedClient("Noted."), name="clerk", context_providers=[DevmemContextProvider(memory)])
-    run(agent.run("The ferry leaves at nine.", session=AgentSession(session_id="1")))
-    assert actors(memory) == {"clerk"}
-    run(DevmemHistoryProvider(memory).save_messages("2", [Message("user", ["Ann takes tea."])]))
-    assert actors(memory) == {"clerk", "agent_framework"}
 
 
 def messages() -> list[Message]:

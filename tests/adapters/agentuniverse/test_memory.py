@@ -8,20 +8,16 @@ from typing import Any
 
 import pytest
 from agentuniverse.agent.agent import Agent
-from agentuniverse.agent.agent_manager import AgentManager
 from agentuniverse.agent.agent_model import AgentModel
-from agentuniverse.agent.memory.conversation_memory.conversation_memory_module import ConversationMemoryModule
 from agentuniverse.agent.memory.memory_compressor.memory_compressor import MemoryCompressor
 from agentuniverse.agent.memory.memory_compressor.memory_compressor_manager import MemoryCompressorManager
 from agentuniverse.agent.memory.memory_manager import MemoryManager
 from agentuniverse.agent.memory.memory_storage.memory_storage import MemoryStorage
 from agentuniverse.agent.memory.memory_storage.memory_storage_manager import MemoryStorageManager
 from agentuniverse.agent.memory.message import Message
-from agentuniverse.base.config.application_configer.application_config_manager import ApplicationConfigManager
-from agentuniverse.base.context.framework_context_manager import FrameworkContextManager
 
 import devmem
-from devmem.adapters.agentuniverse import DevmemChatMemory, DevmemConversationStorage, DevmemMemory, DevmemMemoryStorage
+from devmem.adapters.agentuniverse import DevmemChatMemory, DevmemMemory, DevmemMemoryStorage
 from tests.adapters.pages import run_example
 
 
@@ -74,16 +70,6 @@ def said(count: int) -> list[Message]:
 
 def texts(messages: list[Message]) -> list[str]:
     return [str(message.content) for message in messages]
-
-
-def test_a_memory_reads_and_deletes_what_it_added() -> None:
-    memory = DevmemMemory(name="talk")
-    memory.add(said(3), session_id="s", agent_id="bob")
-    memory.add([], session_id="s", agent_id="bob")
-    assert texts(memory.get("s", "bob")) == [f"message number {at}" for at in range(3)]
-    assert texts(memory.get("s", "bob", top_k=1)) == ["message number 2"]
-    memory.delete("s", agent_id="bob")
-    assert memory.get("s", "bob") == []
 
 
 def test_a_storage_that_is_no_component_is_an_error() -> None:
@@ -170,45 +156,6 @@ def test_an_agent_of_agentuniverse_reads_what_it_added() -> None:
     assert agent.load_summarize_memory(memory, asked) == "Up to Now, No Summarize Memory"
     memory.add([Message(type="summarize", content="Tea was had.", source="cook")], session_id="s", agent_id="cook")
     assert agent.load_summarize_memory(memory, {"session_id": "s"}) == "Tea was had."
-
-
-def test_agentuniverses_collector_records_into_a_conversation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The global memory of `[CONVERSATION_MEMORY]`, which records calls from a queue and a pool of threads."""
-    settings = {"activate": True, "instance_name": "global", "conversation_format": "en", "thread_pool": 1}
-    app = ApplicationConfigManager().app_configer
-    monkeypatch.setattr(app, "conversation_memory_configer", settings, raising=False)
-    cook = Cook()
-    cook.agent_model = AgentModel(info={"name": "cook"}, memory={}, profile={})
-    storage = DevmemConversationStorage()
-    made: list[tuple[Any, str, Any]] = [
-        (AgentManager(), "tests.agent.cook", cook),
-        (MemoryStorageManager(), "tests.memory_storage.talks", storage),
-        (MemoryManager(), "tests.memory.global", DevmemMemory(name="global", memory_storages=["talks"])),
-    ]
-    for manager, code, component in made:
-        manager.register(code, component)
-    contexts = {"session_id": "s", "trace_id": "t"}
-    for key, value in contexts.items():
-        FrameworkContextManager().set_context(key, value)
-    # Not the singleton, whose threads stay: this one is stopped.
-    module = ConversationMemoryModule.__wrapped__()
-    caller = {"source": "cook", "type": "agent"}
-    module.add_tool_input_info(caller, "calc", {"input": "1 + 1"}, "p", auto=False)
-    module.add_tool_output_info(caller, "calc", {"output": "2"}, "p", auto=False)
-    module.queue.join()
-    module.thread_pool.shutdown(wait=True)
-    found = storage.get("s", "cook", memory_types=["tool"])
-    assert [(one.type, one.source, one.target, one.content) for one in found] == [
-        ("input", "cook", "calc", "1 + 1"),
-        ("output", "cook", "calc", "2"),
-    ]
-    assert {one.metadata["pair_id"] for one in found} == {"p"}
-    assert "Agent cook called tool calc" in found[0].metadata["prefix"]
-    for manager, code, _ in made:
-        manager.unregister(code)
-    for key in contexts:
-        FrameworkContextManager().del_context(key)
-    storage.close()
 
 
 def test_the_example_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

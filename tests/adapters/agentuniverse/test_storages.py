@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,7 @@ from agentuniverse.base.util.memory_util import get_memory_string
 
 import devmem
 from devmem.adapters.agentuniverse import DevmemConversationStorage, DevmemMemoryStorage
-from devmem.errors import CollectionError
-from tests.adapters.actors import actors
-from tests.adapters.contract import ANSWER, ASKED, MEAL, MEALS, QUESTION, RESULT, Histories, Talks, asked_about
+from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Talks
 
 NOW = datetime(2026, 7, 20, 12, 30)
 
@@ -49,15 +46,6 @@ class TestMessages:
         assert texts(storage.get("s", "bob", top_k=2)) == ["message 13", "message 14"]
         assert storage.get("s", "bob", top_k=0) == []
 
-    def test_sessions_and_agents_are_apart(self, storage: DevmemMemoryStorage) -> None:
-        storage.add([Message(content="one")], "s", "bob")
-        storage.add([Message(content="two")], "s", "eve")
-        storage.add([Message(content="three")], "t", "bob")
-        assert texts(storage.get("s", "bob")) == ["one"]
-        assert texts(storage.get("s")) == ["one", "two"]
-        assert texts(storage.get(agent_id="bob")) == ["one", "three"]
-        assert len(storage.get()) == 3
-
     def test_types_and_sources_are_filters(self, storage: DevmemMemoryStorage) -> None:
         """agentUniverse's ram storage returns the last ordinary message where a summary is asked for."""
         summary = Message(type="summarize", content="So far: tea.", source="bob")
@@ -70,12 +58,6 @@ class TestMessages:
         said = ["The launch of the ferry is on June 2nd.", "Bread is in the oven.", "The launch was moved."]
         storage.add([Message(type="human", content=text) for text in said], "s", "bob")
         assert texts(storage.get("s", "bob", input="When is the launch?", top_k=2)) == [said[0], said[2]]
-
-    def test_yesterday_is_that_of_the_asker(self, storage: DevmemMemoryStorage) -> None:
-        storage.add([Message(content=f"I ate {meal}.", metadata={"timestamp": time}) for meal, time in MEALS.items()])
-        for meal in ASKED:
-            with asked_about(meal):
-                assert texts(storage.get(input=MEAL, top_k=1)) == [f"I ate {meal}."]
 
     def test_a_message_is_kept_once_by_its_id_and_without_one_each_time(self, storage: DevmemMemoryStorage) -> None:
         storage.add([Message(id="1", content="tea")], "s", "bob")
@@ -101,32 +83,10 @@ class TestMessages:
         storage.delete(agent_id="bob")
         assert storage.get() == []
 
-    def test_what_others_wrote_in_the_memory_is_left_alone(
-        self, storage: DevmemMemoryStorage, memory: devmem.Memory
-    ) -> None:
-        memory.add("A note.", session="s", agent="bob")
-        assert storage.get("s", "bob") == []
-        storage.delete("s")
-        assert len(memory) == 1
-
     def test_what_has_no_json_form_is_refused_and_nothing_is_kept(self, storage: DevmemMemoryStorage) -> None:
         with pytest.raises(ValueError, match="'2' has no JSON form"):
             storage.add([Message(id="1", content="a"), Message(id="2", content="b", metadata={"x": {1}})], "s")
         assert storage.get() == []
-
-    def test_the_history_names_the_agent_or_else_the_host(
-        self, storage: DevmemMemoryStorage, memory: devmem.Memory
-    ) -> None:
-        storage.add([Message(content="tea")], "s", "bob")
-        storage.add([Message(content="milk")], "s")
-        assert actors(memory) == {"bob", "agentuniverse"}
-
-    def test_an_input_that_is_no_text_is_not_searched_for(self, storage: DevmemMemoryStorage) -> None:
-        storage.add([Message(id="1", content="tea")], "s")
-        assert texts(storage.get("s", input=[{"type": "text", "text": "milk"}])) == ["tea"]
-
-    def test_a_copy_is_the_storage_itself(self, storage: DevmemMemoryStorage) -> None:
-        assert deepcopy(storage) is storage.create_copy() is storage
 
     def test_a_handle_is_never_left(self, memory: devmem.Memory) -> None:
         ann, eve = (DevmemMemoryStorage.over(memory.scoped(user=user)) for user in ("ann", "eve"))
@@ -157,12 +117,6 @@ def test_a_component_is_made_of_its_yaml(tmp_path: Path) -> None:
         assert (record.text, record.expires_at is not None) == ("tea", True)
     assert texts(storage.get("s")) == ["tea"]
     storage.close()
-
-
-def test_a_place_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "folder.db").mkdir()
-    with pytest.raises(CollectionError):
-        DevmemMemoryStorage(place=str(tmp_path / "folder.db")).get()
 
 
 def turn(number: int, caller: tuple[str, str], callee: tuple[str, str], kind: str, text: str) -> ConversationMessage:
@@ -258,11 +212,6 @@ class TestConversations:
         storage.delete(trace_id="t")
         assert storage.get() == []
 
-    def test_the_memorys_text_is_agentuniverses(self, storage: DevmemConversationStorage) -> None:
-        storage.add(TURNS, "s")
-        shown = get_memory_string(storage.get("s", "bob"), "bob")
-        assert shown.splitlines()[0] == "2026-07-20 12:30:01 says:How much is 1 + 1?"
-
     def test_records_of_devmems_own_are_read_and_found_by_their_type(
         self, storage: DevmemConversationStorage, whole: devmem.Memory
     ) -> None:
@@ -275,10 +224,6 @@ class TestConversations:
         (message,) = storage.get("s", "bob", type="output")
         assert (message.type, message.source, message.target, message.content) == ("output", "ann", "bob", "out of tea")
         assert "ann" in get_memory_string([message])
-
-    def test_another_store_type_is_refused(self, memory: devmem.Memory) -> None:
-        with pytest.raises(TypeError, match="conversation"):
-            DevmemConversationStorage.over(memory)
 
 
 class TestContract(Talks, Histories):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +16,10 @@ from anthropic.types.beta import BetaMemoryTool20250818CreateCommand
 import devmem
 from devmem.adapters.anthropic import AsyncDevmemMemoryTool, DevmemMemoryTool
 from devmem.adapters.files import FolderLimits
-from tests.adapters.actors import actors
+from tests.adapters.contract import actors
+from tests.adapters.pages import run_example
 
 NOTES = "/memories/notes.md"
-PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/anthropic.md"
 CREATE = {"command": "create", "path": NOTES, "file_text": "tea\nno milk"}
 REQUEST: dict[str, Any] = {"model": "m", "max_tokens": 100, "messages": [{"role": "user", "content": "Remember."}]}
 
@@ -119,13 +116,6 @@ def test_what_claude_gets_wrong_it_is_told(memory: devmem.Memory, is_async: bool
     assert texts[4].startswith("Invalid arguments of `insert`: insert_line:")
 
 
-def test_what_claude_keeps_is_found_by_everybody_within_the_scope(memory: devmem.Memory) -> None:
-    converse(memory.scoped(user="ann"), CREATE)
-    assert memory.search("milk", user="ann")[0].text == CREATE["file_text"]
-    assert memory.search("milk") == []
-    assert converse(memory.scoped(user="ben"), {"command": "view", "path": NOTES}).told[0][1]
-
-
 def test_a_memory_that_fails_is_reported_and_ends_no_conversation(
     memory: devmem.Memory, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -147,6 +137,7 @@ def test_limits_and_cache_control(memory: devmem.Memory) -> None:
 def test_clearing_deletes_the_files_and_nothing_else(memory: devmem.Memory, is_async: bool) -> None:
     memory.add("The launch is on June 2nd.")
     converse(memory, CREATE)
+    assert actors(memory) == {None, "anthropic"}
     if is_async:
         asyncio.run(AsyncDevmemMemoryTool(memory).clear_all_memory())
     else:
@@ -155,13 +146,4 @@ def test_clearing_deletes_the_files_and_nothing_else(memory: devmem.Memory, is_a
 
 
 def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
-    (code,) = re.findall(r"^```text\n(import .*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["[]", "Ann takes her tea without milk."]
-
-
-def test_the_history_names_the_host(memory: devmem.Memory) -> None:
-    created = {"command": "create", "path": "/memories/a.md", "file_text": "Ann takes tea."}
-    DevmemMemoryTool(memory).call(created)
-    assert actors(memory) == {"anthropic"}
+    assert run_example("anthropic", tmp_path).splitlines() == ["[]", "Ann takes her tea without milk."]

@@ -1,4 +1,4 @@
-"""ChatDev with devmem's memory; these tests run where ChatDev's code is (`make test-hosts HOSTS=chatdev`)."""
+"""ChatDev with devmem's memory."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.chatdev.scripted_service import ScriptedService
-
-collect_ignore_glob = [] if find_spec("schema_registry") else ["test_workflows.py", "test_stores.py"]
 
 if find_spec("schema_registry"):
     # ChatDev's packages import each other in a circle, which works from this one.

@@ -10,10 +10,8 @@ import pytest
 
 import devmem
 from devmem.adapters.chatdev import install, uninstall
-from devmem.adapters.chatdev.conversion import REPLACED, attachment_of, chatdev_form, declared, payload_of, settings_of
+from devmem.adapters.chatdev.conversion import REPLACED, attachment_of, declared, payload_of, settings_of
 from devmem.errors import ConfigError, HostNotFoundError
-from devmem.plugins import registry
-from devmem.stores import StoreSetup, load_item
 
 EMBEDDING = SimpleNamespace(provider="openai", model="small", api_key="k", base_url=None, params={"max_length": 1000})
 SOURCE = SimpleNamespace(source_path="docs", file_types=[".md"], recursive=False, encoding="utf-8")
@@ -52,12 +50,6 @@ def test_each_of_chatdevs_configurations_becomes_devmems(store_type: str, tmp_pa
         assert settings["file_sources"][0]["path"] == "docs"
 
 
-def test_keys_as_they_stood_in_yaml_are_kept_with_the_path_that_chatdev_sets() -> None:
-    config = SimpleNamespace(settings={"memory_path": "auto", "max_items": 3}, memory_path="run/memory_notes.json")
-    assert settings_of("simple", config) == {"memory_path": "run/memory_notes.json", "max_items": 3}
-    assert settings_of("brain", SimpleNamespace(settings={})) == {}
-
-
 def test_what_cannot_be_a_configuration_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Mem0 memory store configuration expected"):
         settings_of("mem0", None)
@@ -90,49 +82,3 @@ def test_a_payload_keeps_blocks_node_and_user(role: str, trust: float) -> None:
     assert payload.output_snapshot is None
     assert payload.input_snapshot is not None
     assert payload.input_snapshot.attachment_overview()[0]["attachment_id"] == "a"
-
-
-def test_an_item_of_chatdev_comes_back_as_it_was() -> None:
-    raw = {
-        "id": "a_1",
-        "content_summary": "Input: x\nOutput: y",
-        "metadata": {"agent_role": "r", "attachments": []},
-        "timestamp": 12.5,
-        "output_snapshot": {"text": "y", "blocks": [{"role": "assistant", "block": {"type": "text", "text": "y"}}]},
-    }
-    form = chatdev_form(load_item(raw))
-    assert (form["id"], form["metadata"], form["timestamp"]) == (raw["id"], raw["metadata"], raw["timestamp"])
-    assert form["output_snapshot"]["text"] == "y"
-    assert load_item(form) == load_item(raw)
-
-
-def test_a_client_of_mem0_that_was_handed_over_is_used_and_left_open() -> None:
-    class Client:
-        closed = False
-
-        def add(self, *, messages: list[dict[str, str]], **options: object) -> list[dict[str, str]]:
-            self.added = messages, options
-            return [{"id": "m1"}]
-
-        def search(self, text: str, **_options: object) -> dict[str, Any]:
-            return {"memories": [{"id": "m1", "memory": f"about {text}", "score": 0.5}]}
-
-        def close(self) -> None:
-            self.closed = True
-
-    client = Client()
-    config = registry.config_model("mem0").model_validate({"api_key": "k", "user_id": "ann"})
-    store = registry.get("mem0").factory(StoreSetup(name="m", store_type="mem0", config=config, service_client=client))
-    store.load()
-    store.update(devmem.MemoryWritePayload(inputs_text="=== INPUT FROM TASK (user) ===\n\nI like tea."))
-    assert client.added[0] == [{"role": "user", "content": "I like tea."}]
-    assert store.retrieve("", "tea")[0].content_summary == "about tea"
-    store.close()
-    assert not client.closed
-
-
-def test_the_nearest_items_are_shown_whatever_was_said_as_in_chatdev() -> None:
-    config = SimpleNamespace(
-        name="notes", retrieve_stage=None, top_k=3, similarity_threshold=-1.0, read=True, write=True
-    )
-    assert not attachment_of(config).relevance

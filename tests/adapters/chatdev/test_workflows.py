@@ -100,52 +100,6 @@ def test_an_auto_blackboard_shows_a_node_what_another_one_said(service: Scripted
     assert BLOCK not in text(service.chats[0])
 
 
-def test_the_reflexion_team_writes_and_reads_its_blackboard(service: ScriptedService, folder: Path) -> None:
-    (folder / "subgraphs").mkdir()
-    loop = (WORKFLOWS / "subgraphs/reflexion_loop.yaml").read_text(encoding="utf-8")
-    # Its block is indented wrongly there, so that ChatDev refuses it.
-    (folder / "subgraphs/reflexion_loop.yaml").write_text(
-        loop.replace("      config:\n      max_items: 500", "      config: {max_items: 500, memory_path: auto}"),
-        encoding="utf-8",
-    )
-    product = folder / "reflexion_product.yaml"
-    product.write_text(
-        (WORKFLOWS / "reflexion_product.yaml")
-        .read_text(encoding="utf-8")
-        .replace("subgraphs/", f"{(folder / 'subgraphs').as_posix()}/"),
-        encoding="utf-8",
-    )
-
-    def answer(messages: Messages) -> str:
-        asked = text(messages)
-        if "You are the Evaluator" in asked:
-            reviews = sum("You are the Evaluator" in text(each) for each in service.chats)
-            return "Score: 0.9 Verdict: STOP" if reviews > 1 else "Score: 0.2 Verdict: CONTINUE"
-        return '{"memory_cue": "Name the price"}' if "JSON experience" in asked else "Draft: a kettle that sings."
-
-    service.answer = answer
-    result = run(product, "Sell a kettle.")
-    actors = [text(each) for each in service.chats if "You are the Actor" in text(each)]
-    assert len(actors) == 2
-    assert BLOCK not in actors[0]
-    assert "Name the price" in actors[1].split(BLOCK)[1]
-    assert "Error calling model" not in str(result.final_message)
-
-
-def test_an_embedding_service_that_is_down_costs_neither_the_answer_nor_the_memory(
-    service: ScriptedService, folder: Path
-) -> None:
-    service.embedding_fails = True
-    embedding = {"provider": "openai", "model": "e", "base_url": "${BASE_URL}", "api_key": "${API_KEY}"}
-    notes = {"name": "notes", "type": "simple", "config": {"memory_path": "notes.db", "embedding": embedding}}
-    file = workflow(folder, notes, name="notes")
-    result = run(file, "The boat is moored at pier seven.")
-    assert result.final_message is not None
-    assert result.final_message.text_content() == "Noted."
-    run(file, "At which pier is the boat?")
-    assert "pier seven" in text(service.chats[-1]).split(BLOCK)[1]
-
-
 def test_a_store_type_of_others_keeps_working_and_its_failure_costs_no_answer(
     service: ScriptedService, folder: Path
 ) -> None:

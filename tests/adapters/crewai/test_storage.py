@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
-import threading
-from dataclasses import replace
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -20,11 +17,16 @@ from crewai.memory.unified_memory import Memory
 import devmem
 from devmem.adapters.crewai import DevmemStorage
 from devmem.testing import HashEmbedder
-from tests.adapters.actors import actors
 from tests.adapters.contract import Notes, Searches
+from tests.adapters.pages import example
 
 LONG_AGO = datetime(2025, 1, 1)
-PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/crewai.md"
+
+
+@pytest.fixture
+def memory() -> Iterator[devmem.Memory]:
+    with devmem.open(":memory:", embedding=HashEmbedder()) as memory:
+        yield memory
 
 
 @pytest.fixture
@@ -52,34 +54,6 @@ def test_a_record_comes_back_as_it_was_saved(storage: DevmemStorage) -> None:
     storage.save([record])
     assert storage.get_record(record.id) == record
     assert storage.get_record("another") is None
-
-
-def test_words_count_as_well_as_meaning(storage: DevmemStorage) -> None:
-    storage.save([MemoryRecord(content=f"Invoice number INV-{number} was paid late.") for number in range(30)])
-    assert found(storage, "INV-17", limit=1) == ["Invoice number INV-17 was paid late."]
-
-
-def test_scores_are_cosines_in_the_order_of_the_hits(storage: DevmemStorage) -> None:
-    storage.save([MemoryRecord(content=text) for text in ("A red kite", "A blue kite", "Tea with milk")])
-    [vector] = storage.embedder(["the red kite"])
-    scores = [score for _, score in storage.search(vector)]
-    assert scores == sorted(scores, reverse=True)
-    assert all(0 <= score <= 1 for score in scores)
-    assert len(storage.search(vector, min_score=scores[0])) == 1
-
-
-def test_the_least_score_is_one_of_each_record(storage: DevmemStorage, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage.save([MemoryRecord(content=text) for text in ("Found by words", "Found by meaning")])
-    [vector] = storage.embedder(["anything"])
-    far, near = (storage.list_records()[at].content for at in (0, 1))
-    searched = DevmemStorage._ranked
-
-    def ranked(self: DevmemStorage, *given: Any) -> list[devmem.Hit]:
-        hits = {hit.item.content_summary: hit for hit in searched(self, *given)}
-        return [replace(hits[far], similarity=0.1), replace(hits[near], similarity=0.9)]
-
-    monkeypatch.setattr(DevmemStorage, "_ranked", ranked)
-    assert [(record.content, score) for record, score in storage.search(vector, min_score=0.5)] == [(near, 0.9)]
 
 
 def test_a_vector_of_unknown_origin_is_searched_by_meaning_alone(storage: DevmemStorage) -> None:
@@ -220,50 +194,13 @@ def test_without_a_model_records_are_found_by_words() -> None:
         memory.close()
 
 
-def test_the_history_names_the_host(storage: DevmemStorage, memory: devmem.Memory) -> None:
-    storage.save([MemoryRecord(content="Ann takes tea.")])
-    assert actors(memory) == {"crewai"}
-
-
-def test_threads_and_async_calls_lose_nothing(storage: DevmemStorage) -> None:
-    def write(number: int) -> None:
-        storage.save([MemoryRecord(content=f"thread {number} note {note}") for note in range(5)])
-
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-    async def calls() -> int:
-        await storage.asave([MemoryRecord(content="from a coroutine")])
-        [vector] = storage.embedder(["coroutine"])
-        assert (await storage.asearch(vector, limit=1))[0][0].content == "from a coroutine"
-        return await storage.adelete(scope_prefix="/")
-
-    assert asyncio.run(calls()) == 21
-
-
-def test_crewais_memory_remembers_recalls_and_forgets(storage: DevmemStorage) -> None:
-    memory = Memory(storage=storage, embedder=storage.embedder, llm=MagicMock())
-    options: dict[str, Any] = {"scope": "/project", "importance": 0.7}
-    memory.remember("We decided to use PostgreSQL 17 for the ledger.", categories=["decision"], **options)
-    memory.remember("The kitchen is closed on Mondays.", categories=["house"], **options)
-    [best, *_] = memory.recall("Which database has the ledger?", depth="shallow", limit=2)
-    assert "PostgreSQL 17" in best.record.content
-    assert memory.forget(scope="/project", categories=["house"]) == 1
-    memory.close()
-    assert storage.count() == 1
-
-
 def test_the_example_of_the_page_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # The page opens the memory with minilm, whose package is not in this environment.
     monkeypatch.setattr(DevmemStorage, "open", partial(DevmemStorage.open, embedding=HashEmbedder()))
-    code = re.findall(r"```text\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)[0]
-    exec(compile(code, str(PAGE), "exec"), {"llm": MagicMock()})
+    exec(example("crewai"), {"llm": MagicMock()})
     assert "INV-17" in capsys.readouterr().out
 
 

@@ -59,11 +59,6 @@ class TestViewing:
         ]
         assert "/memories/deep/er/c.md" in commands.view("/memories/deep/")
 
-    def test_an_empty_memory_has_its_root(self, commands: FileCommands) -> None:
-        assert commands.view("/memories").splitlines()[1:] == ["0B\t/memories"]
-        with pytest.raises(MemoryFileError, match=r"The path /memories/x does not exist\. Please provide a valid path"):
-            commands.view("/memories/x")
-
 
 class TestEditing:
     def test_a_text_that_occurs_once_is_replaced_and_shown_with_its_neighbors(self, commands: FileCommands) -> None:
@@ -90,19 +85,6 @@ class TestEditing:
         commands.create(NOTES, "a\nb")
         assert commands.insert(NOTES, line, "new\n") == f"The file {NOTES} has been edited."
         assert text_of(commands) == whole
-
-    def test_a_line_that_is_not_there(self, commands: FileCommands) -> None:
-        commands.create(NOTES, "a\nb\n")
-        with pytest.raises(
-            MemoryFileError, match=r"`insert_line` parameter: 3\. It should be within the range \[0, 2\]"
-        ):
-            commands.insert(NOTES, 3, "x")
-
-    def test_an_empty_file_is_kept_as_it_is(self, commands: FileCommands) -> None:
-        commands.create(NOTES, "")
-        assert text_of(commands) == ""
-        commands.insert(NOTES, 0, "first")
-        assert text_of(commands) == "first\n"
 
     def test_a_file_is_not_created_twice(self, commands: FileCommands) -> None:
         assert commands.create(NOTES, "first") == f"File created successfully at: {NOTES}"
@@ -147,13 +129,6 @@ class TestDeletingAndMoving:
         with pytest.raises(MemoryFileError, match="Cannot delete the /memories directory itself"):
             commands.delete("/memories/a/..")
 
-    def test_a_deleted_path_can_be_used_again(self, commands: FileCommands) -> None:
-        for text in ("first", "second"):
-            commands.create(NOTES, text)
-            assert text_of(commands) == text
-            commands.delete(NOTES)
-        assert commands.files.read(NOTES) is None
-
     def test_a_file_and_a_directory_are_moved(self, commands: FileCommands) -> None:
         commands.create("/memories/a/1.md", "one")
         commands.create("/memories/a/b/2.md", "two")
@@ -179,11 +154,6 @@ class TestDeletingAndMoving:
             with pytest.raises(MemoryFileError, match=reason):
                 commands.rename(old, new)
         assert commands.files.paths() == ["/memories/2.md", "/memories/a/1.md"]
-
-    def test_clearing_deletes_every_file(self, commands: FileCommands) -> None:
-        commands.create("/memories/a/1.md", "one")
-        assert commands.clear() == "All memory cleared"
-        assert commands.files.paths() == []
 
 
 class TestPaths:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 import devmem
 from devmem.adapters.files import FileCommands, MemoryFiles
-from devmem.errors import ItemNotFoundError, MemoryFileError, VersionConflictError
+from devmem.errors import MemoryFileError, VersionConflictError
 from devmem.memory.scope import ScopeParts
 from devmem.storage import starts_with
 
@@ -40,13 +39,6 @@ class TestVersions:
         with pytest.raises(VersionConflictError):
             files.write(NOTES, "stale", expected=second.version)
         files.delete(NOTES, expected=None)
-
-    def test_the_same_text_written_again_is_another_version(self, files: MemoryFiles) -> None:
-        first = files.write(NOTES, "same", expected=None)
-        again = files.write(NOTES, "same", expected=first.version)
-        files.delete(NOTES, expected=again.version)
-        recreated = files.write(NOTES, "same", expected=None)
-        assert len({first.version, again.version, recreated.version}) == 3
 
     def test_what_others_store_beside_is_stored_with_it_or_not_at_all(
         self, files: MemoryFiles, memory: devmem.Memory
@@ -113,26 +105,6 @@ class TestVersions:
             files.rename(NOTES, ours) if moves else files.write(ours, "ours", expected=None)
         assert files.paths() == [NOTES, theirs]
 
-    def test_of_a_file_and_a_directory_of_one_name_one_is_made(self, tmp_path: Path) -> None:
-        start = threading.Barrier(2, timeout=30)
-
-        def write(part: str) -> None:
-            with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
-                mine = MemoryFiles(memory)
-                for number in range(10):
-                    start.wait()
-                    with suppress(MemoryFileError):
-                        mine.write(f"/memories/{number}{part}", "text", expected=None)
-
-        writers = [threading.Thread(target=write, args=(part,)) for part in ("", "/below")]
-        for writer in writers:
-            writer.start()
-        for writer in writers:
-            writer.join()
-        with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
-            paths = MemoryFiles(memory).paths()
-        assert [path.removesuffix("/below") for path in paths] == [f"/memories/{number}" for number in range(10)]
-
     def test_writers_of_one_file_lose_nothing(self, tmp_path: Path) -> None:
         def write(name: str) -> None:
             with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
@@ -176,24 +148,6 @@ class TestInTheMemory:
         assert all("tea" not in hit.text for hit in memory.search("tea"))
         assert len(memory) == 2
 
-    def test_a_moved_file_is_found_under_its_new_name(self, files: MemoryFiles, memory: devmem.Memory) -> None:
-        files.write("/memories/drinks.md", "She takes no milk.", expected=None)
-        files.rename("/memories/drinks.md", "/memories/beverages.md")
-        assert memory.search("beverages")[0].text == "She takes no milk."
-        assert memory.search("drinks") == []
-
-    def test_what_a_program_changes_is_the_text_of_the_file(self, files: MemoryFiles, memory: devmem.Memory) -> None:
-        first = files.write(NOTES, "first", expected=None)
-        memory.update(first.item.id, "changed by a program")
-        assert (found := files.read(NOTES))
-        assert found.text == "changed by a program"
-        assert found.version != first.version
-
-    def test_items_of_other_origins_are_no_files(self, files: MemoryFiles, memory: devmem.Memory) -> None:
-        memory.add("a text", metadata={"file_version": "1"})
-        files.write(NOTES, "a file", expected=None)
-        assert files.paths() == [NOTES]
-
     @pytest.mark.parametrize(
         "text", ["", " \n\t", "no newline", "x\n\n\n", "\u00e9\u4e2d\U0001f600", "long. " * 500, "a\r\nb"]
     )
@@ -201,14 +155,6 @@ class TestInTheMemory:
         files.write(NOTES, text, expected=None)
         assert (found := files.read(NOTES))
         assert found.text == text
-
-    def test_a_text_is_kept_in_a_file_of_the_database(self, tmp_path: Path) -> None:
-        texts = {"/memories/empty.md": "", "/memories/blank.md": " \n", "/memories/long.md": "many words. " * 300}
-        with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
-            for path, text in texts.items():
-                MemoryFiles(memory).write(path, text, expected=None)
-        with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
-            assert {file.path: file.text for file in MemoryFiles(memory).within("/memories")} == texts
 
 
 class TestScopes:
@@ -223,16 +169,6 @@ class TestScopes:
             assert mine.files.paths() == [NOTES]
         commands[1].clear()
         assert [mine.files.paths() for mine in commands] == [[NOTES], [], [NOTES], [NOTES]]
-
-    def test_no_path_reaches_another_scope(self, memory: devmem.Memory) -> None:
-        theirs = FileCommands(memory.scoped(user="ben"))
-        theirs.create(NOTES, "of ben")
-        found = theirs.files.read(NOTES)
-        assert found
-        ann = memory.scoped(user="ann")
-        with pytest.raises(ItemNotFoundError):
-            ann.update(found.item.id, "stolen")
-        assert FileCommands(ann).files.read(NOTES) is None
 
 
 @pytest.mark.parametrize(

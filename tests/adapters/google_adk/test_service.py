@@ -22,7 +22,6 @@ from devmem.adapters.google_adk import DevmemMemoryService
 from devmem.errors import NotStoredError, ScopeError
 from devmem.storage import differs_from
 from devmem.testing import HashEmbedder
-from tests.adapters.actors import actors
 from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Searches, Talks
 from tests.adapters.pages import run_example
 
@@ -61,12 +60,6 @@ def test_a_session_is_found_with_author_and_time(service: DevmemMemoryService) -
     assert entry.timestamp == "2026-02-02T02:40:00+00:00"
 
 
-def test_a_session_that_is_added_again_brings_what_is_new(service: DevmemMemoryService, memory: devmem.Memory) -> None:
-    run(service.add_session_to_memory(session(event("1", "Tea without milk."))))
-    run(service.add_session_to_memory(session(event("1", "Tea without milk."), event("2", "Tea at four."))))
-    assert memory.count(user="ann") == 2
-
-
 def test_a_turn_late_in_a_session_costs_what_an_early_one_does(
     service: DevmemMemoryService, memory: devmem.Memory
 ) -> None:
@@ -81,33 +74,11 @@ def test_a_turn_late_in_a_session_costs_what_an_early_one_does(
     assert median(costs[50:]) < 1.5 * median(costs[5:15])
 
 
-def test_events_without_a_text_are_left_out(service: DevmemMemoryService, memory: devmem.Memory) -> None:
-    call = types.Part(function_call=types.FunctionCall(name="lookup", args={"what": "tea"}))
-    bare = Event(id="1", author="helper", content=types.Content(role="model", parts=[call]))
-    empty = Event(id="2", author="helper")
-    run(service.add_session_to_memory(session(bare, empty, event("3", "Tea is served.", "helper"))))
-    assert memory.count(user="ann") == 1
-
-
-def test_a_content_comes_back_whole(service: DevmemMemoryService) -> None:
-    call = types.Part(function_call=types.FunctionCall(name="lookup", args={"what": "tea"}))
-    given = event("1", "I look the tea up.", "helper", parts=[call])
-    run(service.add_session_to_memory(session(given)))
-    (entry,) = run(service.search_memory(**ANN, query="tea")).memories
-    assert entry.content == given.content
-
-
 @pytest.mark.parametrize("other", [{"user_id": "bob"}, {"app_name": "bank"}])
 def test_applications_and_users_are_apart(service: DevmemMemoryService, other: dict[str, str]) -> None:
     run(service.add_session_to_memory(session(event("1", "Tea without milk."))))
     assert texts(service, "tea") == ["Tea without milk."]
     assert texts(service, "tea", **other) == []
-
-
-def test_sessions_are_searched_together(service: DevmemMemoryService) -> None:
-    run(service.add_session_to_memory(session(event("1", "Tea without milk."))))
-    run(service.add_session_to_memory(session(event("2", "Tea at four."), name="2")))
-    assert sorted(texts(service, "tea")) == ["Tea at four.", "Tea without milk."]
 
 
 def test_deltas_are_added_once(service: DevmemMemoryService, memory: devmem.Memory) -> None:
@@ -169,29 +140,15 @@ def test_no_search_finds_what_keeps_the_ids_of_deleted_events() -> None:
         assert memory.count(user="ann") == 0
 
 
-@pytest.mark.parametrize("name", [None, "", "unknown"])
-def test_deleting_nothing_deletes_nothing(service: DevmemMemoryService, name: str | None) -> None:
-    run(service.add_session_to_memory(session(event("1", "Tea without milk."))))
-    run(service.delete_memory(**ANN, memory_id=name))
-    run(service.delete_memory(app_name="shop", user_id="bob", memory_id="1"))
-    assert texts(service, "tea") == ["Tea without milk."]
-
-
 def test_what_others_stored_for_the_application_is_found_and_deleted(
     service: DevmemMemoryService, memory: devmem.Memory
 ) -> None:
     item = memory.add("Ann drinks tea.", user="ann", agent="shop")
-    (entry,) = run(service.search_memory(**ANN, query="tea")).memories
-    assert entry.id == item
-    run(service.delete_memory(**ANN, memory_id=item))
+    assert [entry.id for entry in run(service.search_memory(**ANN, query="tea")).memories] == [item]
+    for app_name, user_id, memory_id in (("shop", "bob", item), ("shop", "ann", ""), ("shop", "ann", item)):
+        assert item in memory
+        run(service.delete_memory(app_name=app_name, user_id=user_id, memory_id=memory_id))
     assert item not in memory
-
-
-def test_at_most_the_limit_is_found(memory: devmem.Memory) -> None:
-    service = DevmemMemoryService(memory, limit=3)
-    run(service.add_session_to_memory(session(*(event(str(at), f"Tea number {at}.") for at in range(20)))))
-    assert len(texts(service, "tea")) == 3
-    assert texts(service, " ") == []
 
 
 def test_a_scoped_handle_is_never_left(memory: devmem.Memory) -> None:
@@ -202,14 +159,6 @@ def test_a_scoped_handle_is_never_left(memory: devmem.Memory) -> None:
 
 def test_the_example_of_the_page(tmp_path: Path) -> None:
     assert run_example("google_adk", tmp_path) == "The launch is on May 5th.\n"
-
-
-def test_the_history_names_the_author_or_the_application(service: DevmemMemoryService, memory: devmem.Memory) -> None:
-    entry = MemoryEntry(content=types.Content(role="user", parts=[types.Part(text="Ann takes tea.")]))
-    run(service.add_memory(app_name="shop", user_id="ann", memories=[entry]))
-    assert actors(memory) == {"shop"}
-    run(service.add_session_to_memory(session(event("1", "Bob takes coffee."))))
-    assert actors(memory) == {"shop", "user"}
 
 
 class TestContract(Talks, Histories, Searches):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from devmem.adapters.haystack import (
     DevmemMemoryRetriever,
     DevmemMemoryWriter,
 )
-from tests.adapters.contract import ASKED, EXCHANGES, MEAL, MEALS, Histories, asked_about
+from tests.adapters.contract import EXCHANGES, Histories
 from tests.adapters.pages import run_example
 
 
@@ -62,13 +61,6 @@ def test_retrievers_survive_a_pipelines_yaml(place: str) -> None:
     assert all(each.score is not None and each.embedding is None for each in found["both"]["documents"])
 
 
-def test_they_run_asynchronously(place: str) -> None:
-    pipeline = Pipeline()
-    pipeline.add_component("words", DevmemKeywordRetriever(DevmemDocumentStore(place)))
-    found = asyncio.run(pipeline.run_async({"words": {"query": "lunch"}}))
-    assert found["words"]["documents"][0].content == "Lunch is at noon."
-
-
 def test_what_was_said_is_remembered_once_and_recalled(tmp_path: Path) -> None:
     store = DevmemDocumentStore(str(tmp_path / "chat.db"), embedding=None, user="ann")
     pipeline = Pipeline()
@@ -85,17 +77,6 @@ def test_what_was_said_is_remembered_once_and_recalled(tmp_path: Path) -> None:
     assert "June" not in reader.run("launch", messages=history)["block"]
     assert reader.run("  ")["documents"] == []
     assert store.count_documents() == 0, "messages are no documents"
-
-
-def test_yesterday_is_that_of_the_asker() -> None:
-    store = DevmemDocumentStore(embedding=None)
-    for meal, when in MEALS.items():
-        store.memory.add(f"I ate {meal}.", time=when)
-    for meal in ASKED:
-        with asked_about(meal):
-            found = DevmemMemoryRetriever(store).run(MEAL)
-        assert meal in str(found["documents"][0].content)
-        assert [one for one in MEALS if one in found["block"]] == [meal]
 
 
 class TestContract(Histories):

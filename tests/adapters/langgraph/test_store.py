@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import subprocess
 import sys
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any
 
 import numpy as np
 import pytest
-from langgraph.graph import END, START, StateGraph
-from langgraph.store.base import BaseStore, InvalidNamespaceError, PutOp, SearchOp
+from langgraph.store.base import InvalidNamespaceError, PutOp, SearchOp
 from langgraph.store.sqlite import SqliteStore
 
 import devmem
 from devmem.adapters.langgraph import DevmemStore
 from devmem.stores import CollectionMemory
 from tests.adapters.contract import Notes, Searches
+from tests.adapters.pages import run_example
 
 NOTES = ("ann", "notes")
 PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/langgraph.md"
@@ -58,27 +54,9 @@ def test_a_second_put_replaces_and_keeps_when_it_was_made(store: DevmemStore) ->
     assert second.created_at == first.created_at
     assert second.updated_at >= first.updated_at
     assert len(store.search(NOTES)) == 1
-
-
-def test_the_history_names_who_wrote(memory: devmem.Memory) -> None:
-    own = memory.scoped(agent="cook")
-    store = DevmemStore(own)
-    store.put(NOTES, "tea", {"text": "with milk"})
-    store.put(NOTES, "tea", {"text": "without milk"})
-    with devmem.acting_as("planner"):
-        store.put(NOTES, "tea", {"text": "none left"})
-    (record,) = own
-    first, second, third = own.history(record.id)
-    assert (first.actor, second.actor, third.actor) == ("langgraph.ann.notes.", "cook", "planner")
-    assert [each.ended and each.ended.actor for each in (first, second, third)] == ["cook", "planner", None]
-
-
-def test_a_deleted_value_leaves_nothing(store: DevmemStore, memory: devmem.Memory) -> None:
-    store.put(NOTES, "tea", {"text": "with milk"})
     store.delete(NOTES, "tea")
     assert store.get(NOTES, "tea") is None
     assert store.search((), query="milk") == []
-    assert memory.count() == 0
 
 
 def test_reads_of_a_batch_come_before_its_puts_and_the_last_put_of_a_key_counts(store: DevmemStore) -> None:
@@ -124,13 +102,9 @@ def test_filters(store: DevmemStore, wanted: dict[str, Any], found: list[str]) -
     store.put(NOTES, "c", {"text": "ball", "color": "red", "n": 3})
     assert sorted(keys(store.search(NOTES, filter=wanted))) == found
     assert sorted(keys(store.search(NOTES, query="ball", filter=wanted))) == found
-
-
-@pytest.mark.parametrize("wanted", [{"a' OR 1=1": 1}, {"n": {"$nope": 1}}])
-def test_a_filter_that_is_none_is_refused(store: DevmemStore, wanted: dict[str, Any]) -> None:
-    store.put(NOTES, "a", {"n": 1})
-    with pytest.raises(ValueError, match=r"filter key|operator"):
-        store.search(NOTES, filter=wanted)
+    for refused in ({"a' OR 1=1": 1}, {"n": {"$nope": 1}}):
+        with pytest.raises(ValueError, match=r"filter key|operator"):
+            store.search(NOTES, filter=refused)
 
 
 def test_a_search_is_widened_until_enough_pass_what_the_database_cannot_decide(store: DevmemStore) -> None:
@@ -141,14 +115,6 @@ def test_a_search_is_widened_until_enough_pass_what_the_database_cannot_decide(s
     assert all(item.score for item in found)
 
 
-def test_pages_have_no_item_twice(store: DevmemStore) -> None:
-    for n in range(7):
-        store.put(NOTES, f"{n}", {"text": f"ball number {n}"})
-    for query in (None, "ball"):
-        pages = [store.search(NOTES, query=query, limit=3, offset=offset) for offset in (0, 3, 6)]
-        assert sorted(keys([item for page in pages for item in page])) == [f"{n}" for n in range(7)]
-
-
 def test_pages_of_a_long_result_are_complete() -> None:
     """Beyond the candidates of one search too, whose ranking differs with their number."""
     with DevmemStore.open(":memory:", index={"dims": 8, "embed": embed}) as store:
@@ -157,47 +123,6 @@ def test_pages_of_a_long_result_are_complete() -> None:
         store.batch([PutOp(NOTES, f"{n}", {"text": text}) for n, text in enumerate(texts)])
         pages = [store.search(NOTES, query="a boat", limit=50, offset=offset) for offset in range(0, 500, 50)]
     assert sorted(keys([item for page in pages for item in page])) == sorted(map(str, range(500)))
-
-
-def _cpu(call: Callable[[], object]) -> float:
-    """Return the CPU time of a call, the least of several."""
-    times = []
-    for _ in range(7):
-        began = time.process_time()
-        call()
-        times.append(time.process_time() - began)
-    return min(times)
-
-
-def test_one_users_list_costs_the_same_beside_everybodys(tmp_path: Path) -> None:
-    """It is of the order of what LangGraph's own store on SQLite needs, and so are namespaces and pages."""
-    ops = [PutOp(("users", f"u{n % 100}"), f"{n}", {"text": f"note {n}"}) for n in range(4000)]
-    ops += [PutOp(("users", "zoe"), f"{n}", {"text": f"Zoe's note {n}"}) for n in range(20)]
-    calls: dict[str, Callable[[BaseStore], object]] = {
-        "one user's list": lambda store: store.search(("users", "zoe"), limit=20),
-        "one user's values": lambda store: store.search(("users", "zoe"), filter={"text": "Zoe's note 3"}, limit=20),
-        "namespaces": lambda store: store.list_namespaces(prefix=("users",), limit=200),
-        "a late page": lambda store: store.search(("users",), limit=20, offset=2000),
-    }
-    with (
-        devmem.open(tmp_path / "ours.db", embedding=None) as memory,
-        SqliteStore.from_conn_string(str(tmp_path / "theirs.db")) as theirs,
-    ):
-        ours = DevmemStore(memory)
-        theirs.setup()
-        for store in (ours, theirs):
-            store.batch(ops)
-        assert keys(ours.search(("users", "zoe"), limit=20)) == [f"{n}" for n in reversed(range(20))]
-        costs = {name: (_cpu(lambda: call(ours)), _cpu(lambda: call(theirs))) for name, call in calls.items()}  # noqa: B023
-    assert {name: own / host for name, (own, host) in costs.items() if own > 10 * host} == {}
-
-
-def test_only_the_named_fields_are_searched(store: DevmemStore) -> None:
-    store.put(NOTES, "a", {"title": "harbour", "body": "ships"}, index=["title"])
-    store.put(NOTES, "b", {"title": "ships"}, index=False)
-    (only,) = store.search(NOTES, query="harbour", limit=1)
-    assert only.key == "a"
-    assert all(item.score is None for item in store.search(NOTES, query="ships"))
 
 
 def test_a_value_is_as_good_as_its_best_field(memory: devmem.Memory) -> None:
@@ -213,15 +138,6 @@ def test_a_value_is_as_good_as_its_best_field(memory: devmem.Memory) -> None:
     assert keys([each for each in store.search(NOTES, query="storm") if each.score]) == ["whole"]
     assert keys([each for each in store.search(NOTES, query="gale") if each.score]) == ["any"]
     assert not memory.search("notes")
-
-
-def test_a_long_field_is_stored_once(store: DevmemStore, memory: devmem.Memory) -> None:
-    """A summary of it is shown, but neither searched again nor kept whole beside the value."""
-    store.put(NOTES, "long", {"text": "A sentence about ships. " * 200}, index=["text"])
-    (found,) = memory.search("ships")
-    assert found.item.input_snapshot is None
-    assert len(found.item.content_summary) <= 1_000
-    assert found.field == "text"
 
 
 def test_namespaces_are_listed(store: DevmemStore) -> None:
@@ -312,72 +228,8 @@ def test_cosine_scores_are_those_of_the_embeddings() -> None:
     assert found[0].score == pytest.approx(cosine, abs=1e-4)
 
 
-def test_an_async_function_alone_is_no_embedding_model() -> None:
-    async def later(texts: list[str]) -> list[list[float]]:
-        return embed(texts)
-
-    with pytest.raises(TypeError, match="async"), DevmemStore.open(":memory:", index={"dims": 8, "embed": later}):
-        pass
-
-
-def test_threads_and_tasks_share_a_store(store: DevmemStore) -> None:
-    async def many() -> None:
-        await asyncio.gather(*(store.aput(NOTES, f"task {n}", {"n": n}) for n in range(20)))
-
-    threads = [threading.Thread(target=store.put, args=(NOTES, f"thread {n}", {"n": n})) for n in range(20)]
-    for thread in threads:
-        thread.start()
-    asyncio.run(many())
-    for thread in threads:
-        thread.join()
-    assert len(store.search(NOTES, limit=100)) == 40
-
-
-class State(TypedDict):
-    """State of the graph."""
-
-    asked: str
-    known: str
-
-
-def test_a_node_of_a_graph_finds_what_another_run_kept(tmp_path: Path) -> None:
-    def node(state: State, *, store: BaseStore) -> dict[str, str]:
-        known = "; ".join(item.value["text"] for item in store.search(NOTES, query=state["asked"]) if item.score)
-        store.put(NOTES, str(len(state["asked"])), {"text": state["asked"]})
-        return {"known": known}
-
-    def run(asked: str) -> str:
-        with DevmemStore.open(tmp_path / "m.db") as store:
-            graph = StateGraph(State).add_node("node", node).add_edge(START, "node").add_edge("node", END)
-            return str(graph.compile(store=store).invoke({"asked": asked, "known": ""})["known"])
-
-    assert run("The harbour opens in June.") == ""
-    assert run("When does the harbour open?") == "The harbour opens in June."
-
-
-_WRITER = """
-import sys
-from devmem.adapters.langgraph import DevmemStore
-with DevmemStore.open(sys.argv[1]) as store:
-    for n in range(int(sys.argv[3])):
-        store.put(("team",), f"{sys.argv[2]} {n}", {"text": f"note {n} of {sys.argv[2]}"})
-"""
-
-
-def test_processes_that_write_one_file_lose_nothing(tmp_path: Path) -> None:
-    file = str(tmp_path / "m.db")
-    writers = [subprocess.Popen([sys.executable, "-c", _WRITER, file, name, "40"]) for name in ("one", "two")]
-    assert [writer.wait(120) for writer in writers] == [0, 0]
-    with DevmemStore.open(file) as store:
-        found = keys(store.search(("team",), limit=1000))
-    assert sorted(found) == sorted(f"{name} {n}" for name in ("one", "two") for n in range(40))
-
-
 def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
-    (code,) = re.findall(r"^```text\n(import .*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == ["She takes her tea without milk."]
+    assert json.loads(run_example("langgraph", tmp_path)) == ["She takes her tea without milk."]
 
 
 def test_the_tutorial_prints_what_it_says(tmp_path: Path) -> None:

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from llama_index.core.base.llms.types import ChatMessage, MessageRole
-from llama_index.core.memory import BaseMemoryBlock, Memory
+from llama_index.core.memory import Memory
 
 import devmem
 from devmem.adapters.llama_index import DevmemMemoryBlock
 from devmem.text import estimate_tokens
-from tests.adapters.actors import actors
 from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Recalls, Talks
 from tests.adapters.pages import run_example
 
@@ -25,12 +24,6 @@ def run(done: Coroutine[Any, Any, Any]) -> Any:
 
 def said(text: str, role: MessageRole = MessageRole.USER) -> ChatMessage:
     return ChatMessage(role=role, content=text)
-
-
-def test_it_is_a_memory_block(memory: devmem.Memory) -> None:
-    block = DevmemMemoryBlock(memory, name="notes", priority=2)
-    assert isinstance(block, BaseMemoryBlock)
-    assert (block.name, block.priority, block.limit) == ("notes", 2, 5)
 
 
 def test_what_was_put_is_recalled(memory: devmem.Memory) -> None:
@@ -47,19 +40,6 @@ def test_nothing_is_recalled_without_a_question(memory: devmem.Memory) -> None:
     memory.add("Tea without milk.")
     assert run(block.aget()) == run(block.aget([])) == run(block.aget([said(" ")])) == ""
     assert run(block.aget([said("Hello.", MessageRole.ASSISTANT)])) == ""
-
-
-def test_messages_without_a_text_are_left_out(memory: devmem.Memory) -> None:
-    block = DevmemMemoryBlock(memory)
-    run(block.aput([ChatMessage(role=MessageRole.ASSISTANT, additional_kwargs={"tool_calls": []}), said("Tea.")]))
-    assert [record.text for record in memory] == ["Tea."]
-
-
-def test_messages_keep_their_sessions(memory: devmem.Memory) -> None:
-    block = DevmemMemoryBlock(memory)
-    for session in ("1", "2"):
-        run(block.aput([said(f"Tea of session {session}.")], session_id=session))
-    assert memory.count(session="1") == memory.count(session="2") == 1
 
 
 def test_a_block_that_is_too_long_loses_its_last_memories(memory: devmem.Memory) -> None:
@@ -102,11 +82,6 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
     assert re.search(r"1\. \[[^]]+\] (user: )?The launch is on May 5th\.", run_example("llama_index", tmp_path))
 
 
-def test_the_history_names_the_host(memory: devmem.Memory) -> None:
-    run(DevmemMemoryBlock(memory).aput([said("Ann takes tea.")]))
-    assert actors(memory) == {"llama_index"}
-
-
 class TestContract(Talks, Histories, Recalls):
     keeps_results = True
     page, hands_on = "llama_index", "new messages"
@@ -115,15 +90,6 @@ class TestContract(Talks, Histories, Recalls):
         block = DevmemMemoryBlock(memory)
         for asked, answer in exchanges:
             run(block.aput([said(asked), said(answer, MessageRole.ASSISTANT)], session_id="1"))
-
-    def test_what_leaves_the_short_term_memory_is_kept_whole(self, memory: devmem.Memory) -> None:
-        """LlamaIndex hands on several messages at once, which are new even where most of them are known."""
-        orders = [(f"Order {number}.", "Done.") for number in range(30)]
-        block = DevmemMemoryBlock(memory)
-        for first in (0, 10, 20):
-            batch = [[said(asked), said(answer, MessageRole.ASSISTANT)] for asked, answer in orders[first : first + 10]]
-            run(block.aput([one for both in batch for one in both], session_id="1"))
-        assert len(memory) == 60
 
     def talk(self, memory: devmem.Memory) -> None:
         said_by = {QUESTION: MessageRole.USER, RESULT: MessageRole.TOOL, ANSWER: MessageRole.ASSISTANT}

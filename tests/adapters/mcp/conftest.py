@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 import pytest
@@ -13,12 +13,6 @@ import devmem
 from devmem.adapters.mcp import ServerOptions, make_server
 
 T = TypeVar("T")
-
-
-@pytest.fixture
-def memory() -> Iterator[devmem.Memory]:
-    with devmem.open(":memory:", embedding=None) as memory:
-        yield memory
 
 
 def ask(memory: devmem.Memory, question: Callable[[Client], Awaitable[T]], options: ServerOptions | None = None) -> T:

@@ -96,36 +96,13 @@ def test_a_summary_takes_the_place_of_all_but_the_latest(brain: DevmemBrainMemor
     assert len(model.asked) < 10
 
 
-def test_a_model_that_does_not_shorten_is_not_asked_again_and_again(brain: DevmemBrainMemory) -> None:
-    fill(brain, 60)
-    model = Model("x" * 3000)
-    assert len(asyncio.run(brain.summarize(model, max_words=60)).split()) <= 60
-    assert len(model.asked) < 10
-
-
-def test_a_short_or_empty_conversation_is_its_own_summary(brain: DevmemBrainMemory) -> None:
-    model = Model("unused")
-    assert asyncio.run(brain.summarize(model)) == ""
-    fill(brain, 1)
-    assert "I ordered 0 planks" in asyncio.run(brain.summarize(model, limit=10_000))
-    assert model.asked == []
-    assert len(brain.history) == 2
-
-
-@pytest.mark.parametrize(("answer", "related"), [("TRUE", True), ("FALSE", False), ("It is TRUE.", True)])
-def test_a_model_says_whether_texts_are_related(brain: DevmemBrainMemory, answer: str, related: bool) -> None:
-    assert asyncio.run(brain.is_related("planks", "boat", Model(answer))) is related
-
-
-def test_untrue_is_not_true(brain: DevmemBrainMemory) -> None:
-    with pytest.raises(ChatModelError, match="UNTRUE"):
-        asyncio.run(brain.is_related("planks", "boat", Model("UNTRUE")))
-
-
 def test_titles_and_rewriting_change_nothing(brain: DevmemBrainMemory) -> None:
     fill(brain)
     assert asyncio.run(brain.get_title(Model("Planks"))) == "Planks"
     assert asyncio.run(brain.rewrite("How many?", "planks", Model("How many planks?"))) == "How many planks?"
+    assert asyncio.run(brain.is_related("planks", "boat", Model("It is TRUE.")))
+    with pytest.raises(ChatModelError, match="UNTRUE"):
+        asyncio.run(brain.is_related("planks", "boat", Model("UNTRUE")))
     assert len(brain.history) == 40
 
 
@@ -146,16 +123,6 @@ def test_without_a_model_it_does_what_it_can(brain: DevmemBrainMemory) -> None:
     assert not asyncio.run(brain.is_related("a", "a", MetaGPTLLM()))
     assert asyncio.run(brain.rewrite("How many?", "planks", None)) == "How many?"
     assert 0 < len(asyncio.run(brain.summarize(max_words=40)).split()) <= 40
-
-
-def test_texts_are_read_and_split_as_metagpt_does() -> None:
-    assert DevmemBrainMemory.extract_info("[TALK]:Hello") == ("TALK", "Hello")
-    assert DevmemBrainMemory.extract_info("[TALK]Hello") == (None, "[TALK]Hello")
-    assert DevmemBrainMemory.to_int("1", 0) == 1
-    assert DevmemBrainMemory.to_int("x", 7) == 7
-    assert [len(part) for part in DevmemBrainMemory.split_texts("x" * 60, 40)] == [40, 40, 20]
-    form = DevmemBrainMemory.to_metagpt_history_format([Message(content="ä")])
-    assert form == '[{"content": "ä", "role": "user"}]'
 
 
 def test_nothing_of_the_configuration_is_stored_or_dumped(place: Path) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,9 +21,6 @@ from pydantic import BaseModel
 import devmem
 from devmem.adapters.metagpt import DevmemLongTermMemory, DevmemMemory, DevmemRoleZeroMemory, to_devmem, to_metagpt
 from devmem.errors import MessageError
-from devmem.models import register_embedding_provider
-from devmem.stores import ModelIdentity, Vector
-from tests.adapters.actors import actors
 from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Talks
 from tests.adapters.pages import run_example
 
@@ -101,16 +97,6 @@ def test_messages_are_the_same_objects_in_a_process_and_equal_in_the_next(place:
     assert json.loads(again[0].dump()) == json.loads(said[0].dump())
 
 
-def test_a_message_that_is_added_again_is_kept_once_whatever_became_of_its_class(place: str) -> None:
-    """MetaGPT compares every field: after a round trip through JSON it keeps the same message twice."""
-    memory = DevmemMemory(place=place, role="Bob")
-    said = AIMessage("An answer.")
-    memory.add(said)
-    memory.add(Message(**said.model_dump()))
-    assert memory.count() == 1
-    assert len(memory.storage) == 1
-
-
 @given(
     content=st.text(),
     role=st.text(),
@@ -138,12 +124,6 @@ def test_nothing_is_imported_or_evaluated_that_a_stored_message_names(place: str
     assert to_metagpt(devmem.messages.Message("x", instruct_content=unknown)).instruct_content.a == 1
     odd = devmem.messages.Message("x", metadata={"metagpt": {"class": "Gone", "module": "os", "role": "Architect"}})
     assert (type(to_metagpt(odd)), to_metagpt(odd).role) == (Message, "Architect")
-
-
-def test_a_payload_of_a_class_that_the_program_has_is_of_that_class(place: str) -> None:
-    memory = DevmemMemory(place=place, role="Bob")
-    memory.add(Message(content="Fine.", instruct_content=Review(verdict="fine")))
-    assert opened_again(memory).get()[0].instruct_content == Review(verdict="fine")
 
 
 def test_what_is_no_message_is_refused_and_nothing_is_kept() -> None:
@@ -180,11 +160,6 @@ def test_what_another_process_writes_or_erases_is_seen_at_once(memory: devmem.Me
     assert mine.get() == mine.storage == theirs.get() == []
 
 
-def test_a_memory_of_another_store_type_is_refused() -> None:
-    with devmem.open(":memory:", embedding=None) as simple, pytest.raises(TypeError, match="role_zero"):
-        DevmemMemory.over(simple, "Bob")
-
-
 def test_metagpts_own_json_is_taken_and_written(place: str) -> None:
     memory = DevmemMemory(place=place, role="Bob")
     memory.add_batch([design(), AIMessage("An answer.")])
@@ -212,26 +187,6 @@ def test_a_role_of_metagpt_takes_up_what_it_remembers(place: str) -> None:
     assert DevmemMemory(place=place, role="Bob").count() == 4
 
 
-class Fail(Action):
-    name: str = "Fail"
-
-    async def run(self, history: list[Message]) -> str:
-        raise RuntimeError(f"cannot answer {history[-1].content}")
-
-
-def test_a_role_that_failed_forgets_what_it_is_to_observe_again(place: str) -> None:
-    role = Role(name="Bob", profile="Host", actions=[Fail()], watch=[UserRequirement])
-    role.rc.memory = DevmemMemory(place=place, role="Bob")
-    with pytest.raises(Exception, match="cannot answer Ann"):
-        asyncio.run(role.run("Ann"))
-    assert role.rc.memory.count() == 0
-
-
-def test_the_history_names_the_role(whole: devmem.Memory) -> None:
-    DevmemMemory.over(whole, "Bob").add(Message(content="One."))
-    assert actors(whole) == {"Bob"}
-
-
 class TestRoleZero:
     @pytest.fixture
     def roles(self, memory: devmem.Memory) -> DevmemRoleZeroMemory:
@@ -247,17 +202,6 @@ class TestRoleZero:
         assert texts[-2:] == ["Step 4 is done.", "When is the deadline of the login page?"]
         assert len(texts) == len(set(texts))
 
-    def test_nothing_is_recalled_for_k_0_or_after_a_tool(self, roles: DevmemRoleZeroMemory) -> None:
-        output = Message(content="The deadline of the login page?", role="user", cause_by="metagpt.x.RunCommand")
-        roles.add(output)
-        assert roles.get(1) == [output]
-        assert len(roles.get()) == 7
-
-    def test_the_team_leader_requires_too(self, roles: DevmemRoleZeroMemory) -> None:
-        asked = "When is the deadline of the login page?"
-        roles.add(Message(content=asked, role="user", cause_by=WritePRD, sent_from="Mike"))
-        assert "The deadline of the login page is 26 June." in [message.content for message in roles.get(1)]
-
     def test_it_is_made_with_metagpts_arguments(self, tmp_path: Path) -> None:
         before = Memory()
         before.add_batch([Message(content=f"message {at}") for at in range(4)])
@@ -267,15 +211,6 @@ class TestRoleZero:
         assert RoleContext(memory=memory).memory is memory
         memory.close()
         assert DevmemRoleZeroMemory(**arguments).count() == 4
-
-
-class Two:
-    """Embeds texts about snakes in one direction, and all others in another."""
-
-    identity = ModelIdentity(name="two", dimension=2)
-
-    def embed(self, texts: Sequence[str]) -> Vector:
-        return np.array([[1.0, 0.0] if "snake" in text.lower() else [0.0, 1.0] for text in texts], dtype=np.float32)
 
 
 class Watching:
@@ -303,14 +238,6 @@ class TestLongTerm:
         assert again.find_news([same, aside]) == [aside]
         assert again.delete(idea)
         assert again.find_news([same]) == [same]
-
-    def test_with_a_model_a_paraphrase_is_no_news(self, place: str) -> None:
-        register_embedding_provider("metagpt-tests", lambda _config: Two())
-        options: Any = {"embedding": {"provider": "metagpt-tests", "model": "two"}}
-        memory = DevmemLongTermMemory(place=place, role="Bob", options=options)
-        memory.add(Message(content="Write a cli snake game"))
-        paraphrase, other = Message(content="Write a game of cli snake"), Message(content="Write a 2048 web game")
-        assert memory.find_news([paraphrase, other]) == [other]
 
     def test_news_and_similar_messages_may_be_awaited(self, place: str) -> None:
         async def search() -> None:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agents import Agent, RunConfig, Runner, function_tool, set_tracing_disabled
-from agents.memory import Session, SessionSettings, SQLiteSession
+from agents.memory import Session, SessionSettings
 from agents.run import CallModelData, ModelInputData
 from agents.testing import ScriptedModel, assistant_message, function_call
 
 import devmem
 from devmem.adapters.openai_agents import DevmemSession
-from tests.adapters.actors import actors
 from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Recalls, Talks
+from tests.adapters.pages import run_example
 
-PAGE = Path(__file__).resolve().parents[3] / "docs/adapters/openai_agents.md"
 TALK: list[Any] = [
     {"role": "user", "content": "When is the launch?"},
     {"type": "function_call", "call_id": "c", "name": "calendar", "arguments": '{"what": "launch"}'},
@@ -57,6 +52,9 @@ def test_every_kind_of_item_comes_back_as_it_was_added(memory: devmem.Memory) ->
         assert await session.get_items(limit=100) == TALK
         with pytest.raises(ValueError, match="at least 0"):
             await session.get_items(limit=-1)
+        with pytest.raises(TypeError):
+            await session.add_items([*said("fine"), {"role": "user", "content": object()}])
+        assert await session.get_items() == TALK
 
     asyncio.run(using())
 
@@ -72,52 +70,6 @@ def test_items_are_taken_out_from_the_end_until_none_is_left(memory: devmem.Memo
         await session.clear_session()
         assert await session.get_items() == []
         assert await other.get_items() == said("kept")
-
-    asyncio.run(using())
-
-
-def test_a_history_is_read_in_the_order_of_the_time_of_the_sdks_own(tmp_path: Path) -> None:
-    """A long one, beside those of other sessions."""
-    turns: list[Any] = [{"role": "user", "content": f"question {n}"} for n in range(200)]
-
-    async def cpu(session: Any) -> float:
-        times = []
-        for _ in range(9):
-            began = time.process_time()
-            assert len(await session.get_items()) == len(turns)
-            times.append(time.process_time() - began)
-        return min(times)
-
-    async def costs(memory: devmem.Memory) -> tuple[float, float]:
-        ours, theirs = DevmemSession("s", memory), SQLiteSession("s", tmp_path / "theirs.db")
-        for n in range(5):
-            await DevmemSession(f"other {n}", memory).add_items(turns)
-        await ours.add_items(turns)
-        await theirs.add_items(turns)
-        return await cpu(ours), await cpu(theirs)
-
-    with devmem.open(tmp_path / "ours.db", embedding=None) as memory:
-        own, host = asyncio.run(costs(memory))
-    assert own < 10 * host
-
-
-def test_what_is_popped_is_in_the_history_until_the_session_is_cleared(tmp_path: Path) -> None:
-    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
-        session = DevmemSession("s", memory)
-        asyncio.run(session.add_items(said("kept", "popped")))
-        popped, kept = (record.id for record in memory.list(2))
-        asyncio.run(session.pop_item())
-        assert [version.item.text for version in memory.history(popped)] == ["popped"]
-        asyncio.run(session.clear_session())
-        assert memory.history(popped) + memory.history(kept) == []
-
-
-def test_what_is_not_json_is_refused_and_nothing_is_added(memory: devmem.Memory) -> None:
-    async def using() -> None:
-        session = DevmemSession("s", memory)
-        with pytest.raises(TypeError):
-            await session.add_items([*said("fine"), {"role": "user", "content": object()}])
-        assert await session.get_items() == []
 
     asyncio.run(using())
 
@@ -168,18 +120,6 @@ def test_a_conversation_goes_on_in_another_process(tmp_path: Path) -> None:
         assert (first.role, first.text, first.scope.session) == ("user", "When is the launch?", "thread")
 
 
-def test_texts_of_all_kinds_are_searched_and_trusted_by_their_origin(memory: devmem.Memory) -> None:
-    asyncio.run(DevmemSession("s", memory).add_items(TALK))
-    records = {record.text: record for record in memory}
-    assert {text: record.trust for text, record in records.items() if text} == {
-        "When is the launch?": 1.0,
-        'calendar({"what": "launch"})': 0.4,
-        "June 2nd": 0.4,
-        "On June 2nd \U0001f600.": 0.8,
-    }
-    assert {hit.text for hit in memory.search("June 2nd", session="s")} >= {"June 2nd", "On June 2nd \U0001f600."}
-
-
 def test_other_items_of_the_scope_are_no_history(memory: devmem.Memory) -> None:
     async def using() -> None:
         memory.add("A note of a program.", session="s")
@@ -192,26 +132,6 @@ def test_other_items_of_the_scope_are_no_history(memory: devmem.Memory) -> None:
 
     asyncio.run(using())
     assert [record.text for record in memory.list(session="s")] == ["A note of a program."]
-
-
-def test_loops_of_several_threads_use_one_session(memory: devmem.Memory) -> None:
-    session = DevmemSession("s", memory)
-    asyncio.run(session.add_items(said("first")))
-
-    def add(name: str) -> None:
-        for number in range(5):
-            asyncio.run(session.add_items(said(f"{name}{number}", f"{name}{number}!")))
-
-    threads = [threading.Thread(target=add, args=(name,)) for name in "abc"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    texts = [str(item["content"]) for item in asyncio.run(session.get_items())]
-    assert len(texts) == 31
-    assert all(texts[texts.index(text) + 1] == f"{text}!" for text in texts[1:] if not text.endswith("!"))
-    for name in "abc":
-        assert [text for text in texts if re.fullmatch(f"{name}\\d", text)] == [f"{name}{n}" for n in range(5)]
 
 
 @pytest.mark.parametrize("operation", ["add", "pop", "clear"])
@@ -245,31 +165,6 @@ def test_a_cancelled_call_ends_before_it_is_cancelled(
         assert await session.get_items() == (said("once") if operation == "add" else [])
 
     asyncio.run(using())
-
-
-def test_a_cancelled_call_that_fails_tells_the_loop_nothing(
-    memory: devmem.Memory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    session, go_on = DevmemSession("s", memory), threading.Event()
-    reported: list[dict[str, Any]] = []
-
-    def failing(*_: Any, **__: Any) -> None:
-        assert go_on.wait(timeout=60)
-        raise RuntimeError
-
-    async def using() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
-        monkeypatch.setattr(memory.store, "store_items", failing)
-        task = asyncio.ensure_future(session.add_items(said("lost")))
-        await asyncio.sleep(0)
-        task.cancel()
-        await asyncio.sleep(0)
-        go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(using())
-    assert reported == []
 
 
 class TestRecall:
@@ -316,17 +211,7 @@ class TestRecall:
 
 
 def test_the_example_of_the_page_runs(tmp_path: Path) -> None:
-    (code,) = re.findall(r"^```text\n(import .*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == ["On June 2nd.", "When is the launch?"]
-
-
-def test_the_history_names_the_host_or_the_agent_of_the_handle(memory: devmem.Memory) -> None:
-    asyncio.run(DevmemSession("1", memory).add_items(said("Ann takes tea.")))
-    assert actors(memory) == {"openai_agents"}
-    asyncio.run(DevmemSession("1", memory.scoped(agent="clerk")).add_items(said("Bob takes coffee.")))
-    assert actors(memory) == {"openai_agents", "clerk"}
+    assert run_example("openai_agents", tmp_path).splitlines() == ["On June 2nd.", "When is the launch?"]
 
 
 class TestContract(Talks, Histories, Recalls):

@@ -29,7 +29,6 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import devmem
 from devmem.adapters.pydantic_ai import memory_toolset, recalling, remember
-from tests.adapters.actors import actors
 from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Notes, Recalls, Talks
 
 LAUNCH = "Ann moved the launch to June 2nd."
@@ -106,10 +105,6 @@ class TestToolset:
         assert "The memory cannot do this now" in str(told)
         assert "a memory tool failed" in caplog.text
 
-    def test_what_only_reads_has_one_tool(self, memory: devmem.Memory) -> None:
-        assert sorted(memory_toolset(memory, read_only=True).tools) == ["recall"]
-        assert sorted(memory_toolset(memory).tools) == ["forget", "recall", "remember"]
-
 
 class TestRecalling:
     def test_what_answers_is_put_before_the_prompt_and_once(self, memory: devmem.Memory) -> None:
@@ -122,14 +117,6 @@ class TestRecalling:
         assert asked == "When is the launch?"
         asyncio.run(agent.run("Who moved the launch?", message_history=first.all_messages()))
         assert [LAUNCH in prompt for prompt in model.prompts()] == [False, True, False]
-
-    def test_tools_of_a_run_do_not_repeat_what_is_recalled(self, memory: devmem.Memory) -> None:
-        memory.add(LAUNCH)
-        model = Model({"tool": "recall", "query": "launch"})
-        toolset = memory_toolset(memory)
-        agent = Agent(model.model, capabilities=[ProcessHistory(recalling(memory))], toolsets=[toolset])
-        asyncio.run(agent.run("The launch?"))
-        assert len(model.prompts()) == 2
 
     def test_yesterday_is_that_of_the_prompt(self, memory: devmem.Memory) -> None:
         """A prompt may be answered long after it was written, and by a machine in another zone."""
@@ -162,7 +149,6 @@ def test_what_was_said_is_remembered_once_and_without_what_was_recalled(memory: 
         assert len(remember(memory, result.all_messages())) == 2
     said = [(record.role, record.text) for record in memory]
     assert said == [(None, LAUNCH), ("user", "When is the launch?"), ("assistant", "Done.")]
-    assert actors(memory) == {None, "pydantic_ai"}
 
 
 class TestContract(Notes, Talks, Histories, Recalls):
@@ -174,11 +160,6 @@ class TestContract(Notes, Talks, Histories, Recalls):
         for asked, _ in exchanges:
             history = asyncio.run(agent.run(asked, message_history=history)).all_messages()
             remember(memory, history)
-
-    def test_messages_without_a_run_are_new(self, memory: devmem.Memory) -> None:
-        for _ in range(2):
-            remember(memory, [ModelRequest([UserPromptPart("status?")]) for _ in range(3)])
-        assert len(memory) == 6
 
     def note(self, memory: devmem.Memory, text: str) -> None:
         agent = Agent(Model({"tool": "remember", "text": text}).model, toolsets=[memory_toolset(memory)])

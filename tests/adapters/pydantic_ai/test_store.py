@@ -8,21 +8,17 @@ from pathlib import Path
 import pytest
 from pydantic_ai import Agent
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.function import FunctionModel
 from pydantic_ai_harness.memory import (
     Memory,
     MemoryConflictError,
     MemoryOperation,
     MemoryOperationConflictError,
-    MemoryStore,
-    MetadataMemoryStore,
-    SearchableMemoryStore,
 )
 
 import devmem
-from devmem.adapters.files import FileCommands, FolderLimits
+from devmem.adapters.files import FileCommands
 from devmem.adapters.pydantic_ai import DevmemMemoryStore
-from devmem.errors import MemoryFileError
 from tests.adapters.pages import run_example
 
 NOTES = "notes/main.md"
@@ -31,11 +27,6 @@ NOTES = "notes/main.md"
 @pytest.fixture
 def store(memory: devmem.Memory) -> DevmemMemoryStore:
     return DevmemMemoryStore(memory)
-
-
-def test_it_implements_the_protocols(store: DevmemMemoryStore) -> None:
-    for protocol in (MemoryStore, MetadataMemoryStore, SearchableMemoryStore):
-        assert isinstance(store, protocol)
 
 
 def test_a_version_is_compared_and_set(store: DevmemMemoryStore) -> None:
@@ -201,21 +192,6 @@ class TestSearching:
 
         asyncio.run(using())
 
-    def test_answers_are_bounded(self, store: DevmemMemoryStore) -> None:
-        async def using() -> None:
-            await self.fill(store)
-            found = await store.search("ann/main/", "tea", limit=5, max_files=1, max_chars=40, max_file_chars=500)
-            assert sum(len(match.snippet) + len("drinks.md") for match in found.matches) <= 40
-            assert (found.scanned, found.truncated) == (1, True)
-            tiny = await store.search("ann/main/", "tea", limit=5, max_files=5, max_chars=3, max_file_chars=500)
-            assert (tiny.matches, tiny.truncated) == ([], True)
-            for bounds in ({"limit": 0}, {"max_files": 0}, {"max_chars": 0}, {"max_file_chars": 0}, {"query": " "}):
-                arguments = {"query": "tea", "limit": 5, "max_files": 5, "max_chars": 5, "max_file_chars": 5, **bounds}
-                none = await store.search("", **arguments)  # type: ignore[arg-type]
-                assert (none.matches, none.scanned, none.truncated) == ([], 0, False)
-
-        asyncio.run(using())
-
 
 class TestWithTheHarness:
     def talk(self, memory: devmem.Memory, *steps: ModelResponse) -> list[ModelMessage]:
@@ -246,11 +222,6 @@ class TestWithTheHarness:
         assert returned[1].content["status"] == "updated"
         assert "oat milk" in returned[2].content
 
-    def test_limits_are_refusals(self, memory: devmem.Memory) -> None:
-        small = DevmemMemoryStore(memory, limits=FolderLimits(max_chars=3))
-        with pytest.raises(MemoryFileError, match="and 3 is the maximum"):
-            asyncio.run(small.write("a.md", "1234", expected_version=None))
-
 
 def test_no_path_leaves_the_scope(memory: devmem.Memory) -> None:
     async def using() -> None:
@@ -262,18 +233,6 @@ def test_no_path_leaves_the_scope(memory: devmem.Memory) -> None:
         assert await ben.get_operation(operation) is None
 
     asyncio.run(using())
-
-
-def test_a_model_is_handed_the_tools(memory: devmem.Memory) -> None:
-    seen: list[str] = []
-
-    def answer(_messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-        seen.extend(tool.name for tool in info.function_tools)
-        return ModelResponse([TextPart("Done.")])
-
-    agent = Agent(FunctionModel(answer), capabilities=[Memory(store=DevmemMemoryStore(memory))])
-    asyncio.run(agent.run("Hello."))
-    assert sorted(seen) == ["delete_memory", "read_memory", "search_memory", "write_memory"]
 
 
 def test_the_example_of_the_page_runs(tmp_path: Path) -> None:

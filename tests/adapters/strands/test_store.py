@@ -13,7 +13,6 @@ from strands.memory.types import AddMessagesContext
 
 import devmem
 from devmem.adapters.strands import DevmemMemoryStore
-from tests.adapters.actors import actors
 from tests.adapters.contract import ANSWER, QUESTION, RESULT, Histories, Notes, Searches, Talks
 from tests.adapters.pages import run_example
 
@@ -60,27 +59,6 @@ def test_a_batch_that_is_repeated_is_kept_once(store: DevmemMemoryStore, memory:
     assert len(memory) == 5
 
 
-def test_messages_without_a_text_are_left_out(store: DevmemMemoryStore, memory: devmem.Memory) -> None:
-    call: Any = {"role": "assistant", "content": [{"toolUse": {"toolUseId": "1", "name": "look", "input": {}}}]}
-    assert run(store.add_messages([call])) == []
-    run(store.add_messages([call, said("user", "Tea.")]))
-    assert [record.role for record in memory] == ["user"]
-
-
-def test_a_search_for_nothing_finds_nothing(store: DevmemMemoryStore) -> None:
-    run(store.add("Tea."))
-    assert run(store.search(" ")) == []
-
-
-def test_the_limit_is_the_callers_or_the_stores(memory: devmem.Memory) -> None:
-    store = DevmemMemoryStore(memory, max_search_results=3)
-    for at in range(9):
-        memory.add(f"Tea number {at}.")
-    assert len(run(store.search("tea"))) == 3
-    assert len(run(store.search("tea", {"max_search_results": 7}))) == 7
-    assert len(run(DevmemMemoryStore(memory).search("tea"))) == 5
-
-
 def test_a_manager_searches_and_writes_it(store: DevmemMemoryStore, memory: devmem.Memory) -> None:
     """Strands' own manager."""
     manager = MemoryManager(stores=[store], add_tool_config=True)
@@ -90,21 +68,8 @@ def test_a_manager_searches_and_writes_it(store: DevmemMemoryStore, memory: devm
     assert len(memory) == 1
 
 
-def test_a_store_that_is_not_writable_is_not_written(memory: devmem.Memory) -> None:
-    manager = MemoryManager(stores=[DevmemMemoryStore(memory, writable=False)])
-    with pytest.raises(Exception, match="no writable"):
-        run(manager.add("Tea."))
-    assert len(memory) == 0
-
-
 def test_the_example_of_the_page(tmp_path: Path) -> None:
     assert run_example("strands", tmp_path) == "The launch is on May 5th.\n"
-
-
-def test_the_history_names_the_host(store: DevmemMemoryStore, memory: devmem.Memory) -> None:
-    run(store.add("Ann takes tea."))
-    run(store.add_messages([said("user", "The kettle is on.")]))
-    assert actors(memory) == {"strands"}
 
 
 class TestContract(Notes, Talks, Histories, Searches):
