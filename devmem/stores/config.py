@@ -59,32 +59,18 @@ class PlaceConfig(ConfigModel):
         return 0.0 if self.history == "none" else self.history
 
     @model_validator(mode="after")
-    def _check_tombstones(self) -> Self:
-        if self.tombstones and (self.memory_path or "").endswith(".json"):
-            raise ValueError(
-                f"a JSON file such as {self.memory_path} keeps no tombstones: use a path that ends with .db"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_encryption(self) -> Self:
-        if self.encryption is None:
-            return self
-        if self.sends_to:
+    def _check_place(self) -> Self:
+        is_json, file = (self.memory_path or "").endswith(".json"), f"a JSON file such as {self.memory_path}"
+        if is_json and self.tombstones:
+            raise ValueError(f"{file} keeps no tombstones: use a path that ends with .db")
+        if is_json and "history" in self.model_fields_set and self.history != "none":
+            raise ValueError(f"{file} keeps no versions: leave `history` out, or use a path that ends with .db")
+        if self.encryption is not None and self.sends_to:
             raise ValueError(
                 "`encryption` is for files: a database is encrypted by its server, or by the disk that it is on"
             )
-        if (self.memory_path or "").endswith(".json"):
-            raise ValueError(f"a JSON file such as {self.memory_path} is not encrypted: use a path that ends with .db")
-        return self
-
-    @model_validator(mode="after")
-    def _check_history(self) -> Self:
-        if "history" in self.model_fields_set and self.history != "none" and (self.memory_path or "").endswith(".json"):
-            raise ValueError(
-                f"a JSON file such as {self.memory_path} keeps no versions: leave `history` out, or use a path that "
-                "ends with .db"
-            )
+        if self.encryption is not None and is_json:
+            raise ValueError(f"{file} is not encrypted: use a path that ends with .db")
         return self
 
 
@@ -135,16 +121,12 @@ class CollectionConfig(PlaceConfig):
     """The signals that rank what is found."""
 
     @model_validator(mode="after")
-    def _need_versions(self) -> Self:
+    def _check_needs(self) -> Self:
         if self.consolidate is not None and (self.history == "none" or (self.memory_path or "").endswith(".json")):
             raise ValueError(
                 "`consolidate` needs the versions of items, by which it can be reverted: leave out "
                 "`history: none`, and use a path that ends with .db"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _need_an_embedding(self) -> Self:
         if self.retrieval.tokens is not None and self.embedding is None:
             raise ValueError("`retrieval: {tokens: ...}` needs an `embedding:` block beside it")
         return self

@@ -130,20 +130,16 @@ class ItemFields:
         """Return the fields of an item that names none; None where the store has none either."""
         with self._lock:
             if self._configured is not None:
-                self._record(collection)
+                if not self._is_recorded:
+                    # Before items are written with them, so that a reindex knows these later.
+                    opened = collection()
+                    if self._is_outdated(opened) and isinstance(opened, SupportsFieldIndex):
+                        opened.record_fields(self._configured)
+                    self._is_recorded = True
                 return self._configured or None
             if self._clock() - self._read_at >= _FRESH_FOR:
                 self._recorded, self._read_at = recorded_fields(collection()), self._clock()
             return self._recorded or None
-
-    def _record(self, collection: Callable[[], Collection]) -> None:
-        """Record the configured fields before items are written with them, so that a reindex knows these later."""
-        if self._is_recorded:
-            return
-        opened = collection()
-        if self._is_outdated(opened) and isinstance(opened, SupportsFieldIndex):
-            opened.record_fields(self._configured or ())
-        self._is_recorded = True
 
     def _is_outdated(self, collection: Collection) -> bool:
         return (

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from devmem.config.agent import ChatConfig
 from devmem.config.base import ConfigModel
 from devmem.errors import ChatModelError, MissingExtraError
 from devmem.model.filters import Filter
 from devmem.model.interactions import Language
 from devmem.model.items import AGENT_KEY, KEY, MemoryItem, Scope, agent_of, with_key
 from devmem.model.results import MemoryWritePayload, WriteOutcome
-from devmem.models.chat import ChatModel, TextModel
+from devmem.models.chat import TextModel
 from devmem.models.summarizer import SUMMARY_PROMPTS, prompt_language
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import KeysConfig, key_by_rules
@@ -50,74 +48,6 @@ _LONGEST: Final = 100
 _LONGEST_PAUSE: Final = 300.0
 
 
-class KeyModel:
-    """Asks a chat model for the keys of texts, and backs off after a failure; safe to use from several threads."""
-
-    def __init__(
-        self,
-        config: ChatConfig,
-        open_chat: Callable[[ChatConfig], ChatModel],
-        names: Sequence[str],
-        clock: Callable[[], float],
-    ) -> None:
-        """Take the model; it is opened when it is first asked.
-
-        Args:
-            config: the model.
-            open_chat: opens it.
-            names: the keys that are possible; none for any.
-            clock: seconds of a clock that is never set.
-        """
-        self._model = TextModel(lambda: open_chat(config), config.params)
-        self._names = {name.strip().casefold(): name for name in names}
-        self._backoff = Backoff(longest=_LONGEST_PAUSE, clock=clock)
-
-    def key_of(self, text: str, known: Sequence[str]) -> str | None:
-        """Return the key of the fact that a text states; None where it states none.
-
-        Args:
-            text: the text.
-            known: keys in use, which are shown to the model.
-
-        Raises:
-            ChatModelError: there is no usable answer, or the model is not asked again so soon after a failure.
-            MissingExtraError: the model's package is not installed.
-        """
-        if not self._backoff.admits():
-            raise ChatModelError(
-                f"the language model of keys failed, and is asked again in {self._backoff.left:.0f} seconds"
-            )
-        try:
-            answer = self._model.ask(self._instructions(text, known), text[:_READ])
-        except Exception:
-            self._backoff.failed()
-            raise
-        self._backoff.worked()
-        return self._read(answer)
-
-    def _instructions(self, text: str, known: Sequence[str]) -> list[str]:
-        language = prompt_language(text, "auto")
-        asked = [_ASK[language]]
-        if self._names:
-            asked.append(_CHOICE[language].format(keys=json.dumps([*self._names.values()], ensure_ascii=False)))
-        elif known:
-            asked.append(_KNOWN[language].format(keys=json.dumps([*known], ensure_ascii=False)))
-        return [*asked, SUMMARY_PROMPTS[language].data]
-
-    def _read(self, answer: str) -> str | None:
-        start, end = answer.find("{"), answer.rfind("}")
-        try:
-            found = json.loads(answer[start : end + 1])["key"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise ChatModelError(f"the language model was asked for a key as JSON, and said {answer[:100]!r}") from None
-        if found is None:
-            return None
-        key = " ".join(found.split()).casefold() if isinstance(found, str) else ""
-        if not key or len(key) > _LONGEST or (self._names and key not in self._names):
-            raise ChatModelError(f"the language model named a key that cannot be one: {str(found)[:100]!r}")
-        return key
-
-
 _SHOWN: Final = 50
 """Maximum number of keys in use that the model is shown."""
 
@@ -134,11 +64,10 @@ class KeyedMemory(CollectionMemory):
     def __init__(self, setup: StoreSetup) -> None:
         super().__init__(setup)
         config = self._key_config = setup.config_as(KeysConfig)
-        self._key_model = (
-            KeyModel(config.key_llm, setup.open_chat, config.key_names, setup.monotonic)
-            if config.key_llm is not None and config.asks_for_keys
-            else None
-        )
+        llm = config.key_llm if config.asks_for_keys else None
+        self._key_model = None if llm is None else TextModel(lambda: setup.open_chat(llm), llm.params)
+        self._key_names = {name.strip().casefold() for name in config.key_names}
+        self._key_backoff = Backoff(longest=_LONGEST_PAUSE, clock=setup.monotonic)
 
     def key_text(self, payload: MemoryWritePayload) -> str:
         """Return the text of a payload that keys are found in; a store type may choose another."""
@@ -162,14 +91,44 @@ class KeyedMemory(CollectionMemory):
         return self.store_items([item])[0]
 
     def _key_of(self, text: str, item: MemoryItem) -> str | None:
+        """Return the key of the fact that a text states, by a rule or by the model; None where it states none.
+
+        Raises:
+            ChatModelError: there is no usable answer, or the model is not asked again so soon after a failure.
+            MissingExtraError: the model's package is not installed.
+        """
         key = key_by_rules(self._key_config.keys, text)
         if key is not None or self._key_model is None or not text:
             return key
-        return self._key_model.key_of(text, self._keys_in_use(item))
+        if not self._key_backoff.admits():
+            raise ChatModelError(
+                f"the language model of keys failed, and is asked again in {self._key_backoff.left:.0f} seconds"
+            )
+        language = prompt_language(text, "auto")
+        asked = [_ASK[language]]
+        if self._key_names:
+            asked.append(_CHOICE[language].format(keys=json.dumps(self._key_config.key_names, ensure_ascii=False)))
+        elif known := self._keys_in_use(item):
+            asked.append(_KNOWN[language].format(keys=json.dumps(known, ensure_ascii=False)))
+        try:
+            answer = self._key_model.ask([*asked, SUMMARY_PROMPTS[language].data], text[:_READ])
+        except Exception:
+            self._key_backoff.failed()
+            raise
+        self._key_backoff.worked()
+        start, end = answer.find("{"), answer.rfind("}")
+        try:
+            found = json.loads(answer[start : end + 1])["key"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise ChatModelError(f"the language model was asked for a key as JSON, and said {answer[:100]!r}") from None
+        if found is None:
+            return None
+        key = " ".join(found.split()).casefold() if isinstance(found, str) else ""
+        if not key or len(key) > _LONGEST or (self._key_names and key not in self._key_names):
+            raise ChatModelError(f"the language model named a key that cannot be one: {str(found)[:100]!r}")
+        return key
 
     def _keys_in_use(self, item: MemoryItem) -> list[str]:
-        if self._key_config.key_names:
-            return []
         owner = Scope(user=item.scope.user, agent=item.scope.agent)
         unbound = tuple(part for part in ("user", "agent") if getattr(owner, part) is None)
         writer = {AGENT_KEY: agent} if owner.agent is None and (agent := agent_of(item)) else {}

@@ -93,19 +93,16 @@ class QueryEmbedding:
                 if name in self.failures:
                     return None
                 try:
-                    self._embed(name, embedder)
+                    self._vectors[name], tokens = embed_query(embedder, self.text)
                 except EmbeddingError as error:
                     _LOG.warning("The query is searched by its text alone: %s", error)
                     self.failures[name] = error
                     return None
+                if tokens is not None:
+                    self._tokens[name] = tokens
             return self._vectors[name]
 
     def tokens_by(self, embedder: Embedder) -> TokenEmbedding | None:
         """Return the token vectors that came with the embedding; None for a model without them."""
         self.by(embedder)
         return self._tokens.get(embedder.identity.name)
-
-    def _embed(self, name: str, embedder: Embedder) -> None:
-        self._vectors[name], tokens = embed_query(embedder, self.text)
-        if tokens is not None:
-            self._tokens[name] = tokens

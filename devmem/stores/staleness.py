@@ -166,7 +166,7 @@ _ROUNDS: Final = 100
 
 
 class Renewal:
-    """Renews the stale items of a store once something was written that can make one stale.
+    """Renews the stale items of a store once something changed that can make one stale.
 
     Items of other processes may commit out of order; each process renews what its own changes made stale.
     """
@@ -176,16 +176,22 @@ class Renewal:
         self._seen: tuple[int, object] | None = None
 
     def run(self, store: MemoryBase, collection: Collection) -> None:
-        """Renew what is stale, if an item was added, changed or removed since the last call.
+        """Renew what is stale, if an item was changed or removed, or a derived one added, since the last call.
 
         Raises:
             ChatModelError: the language model gave no answer; the next call tries again.
             CollectionError: the items cannot be read or written.
         """
-        mark = collection.change_mark() if isinstance(collection, SupportsDerivedItems) else None
-        if mark is None or mark != self._seen:
-            renew(store)
-            self._seen = mark
+        mark = None
+        if isinstance(collection, SupportsDerivedItems):
+            mark = row, change = collection.change_mark()
+            last, seen = self._seen or (row, None)
+            is_same = self._seen is not None and change == seen
+            if is_same and (row == last or not collection.derived(after=min(row, last))):
+                self._seen = mark
+                return
+        renew(store)
+        self._seen = mark
 
 
 def renew(store: MemoryBase, ids: Iterable[str] | None = None) -> list[str]:

@@ -79,7 +79,7 @@ class Brain:
         self._store = store
 
     def snapshot(self) -> BrainState:
-        """Return the current state, which has every property of this class that needs no model."""
+        """Return the current state, immutable: what is read of it belongs together."""
         return self._store.current(self._store.states.load(self.key))
 
     @property
@@ -105,12 +105,15 @@ class Brain:
     @property
     def history_text(self) -> str:
         """The summaries and the history without its last message, a line each."""
-        return self.snapshot().history_text
+        state = self.snapshot()
+        parts = [state.historical_summary, *(message.text() for message in state.history[:-1])]
+        return "\n".join(part for part in parts if part)
 
     @property
     def is_history_available(self) -> bool:
         """Whether anything was said."""
-        return self.snapshot().is_history_available
+        state = self.snapshot()
+        return bool(state.entries or state.summaries)
 
     @property
     def last_history_id(self) -> str:
@@ -129,11 +132,11 @@ class Brain:
 
     def exists(self, text: str) -> bool:
         """Whether a message of the history has exactly this text."""
-        return self.snapshot().exists(text)
+        return any(message.content == text for message in self.history)
 
     def get_knowledge(self) -> str:
         """Return the knowledge, a line for each message."""
-        return self.snapshot().get_knowledge()
+        return "\n".join(message.content for message in self.knowledge)
 
     def to_metagpt_history_format(self) -> str:
         """Return the history as JSON: a list of `{"content": ..., "role": ...}`."""
@@ -288,7 +291,7 @@ class Brain:
             ChatModelError: the language model gave no answer.
         """
         state, model = self.snapshot(), self._store.chat_model
-        if not state.is_history_available:
+        if not (state.entries or state.summaries):
             return "New"
         if model is None:
             said = [state.historical_summary, *(message.content for message in state.history)]

@@ -101,29 +101,10 @@ class BrainState:
         """The summaries of everything before the history, a line each; empty when there are none."""
         return "\n".join(summary.text for summary in self.summaries)
 
-    @property
-    def is_history_available(self) -> bool:
-        """Whether anything was said."""
-        return bool(self.entries or self.summaries)
-
-    @property
-    def history_text(self) -> str:
-        """The summaries and the history without its last message, a line each."""
-        parts = [self.historical_summary, *(entry.message.text() for entry in self.entries[:-1])]
-        return "\n".join(part for part in parts if part)
-
     def whole_text(self) -> str:
         """Return the summaries and the whole history, a line each, every message with who said it."""
         parts = [self.historical_summary, *(spoken(entry.message) for entry in self.entries)]
         return "\n".join(part for part in parts if part)
-
-    def exists(self, text: str) -> bool:
-        """Whether a message of the history has exactly this text."""
-        return any(entry.message.content == text for entry in self.entries)
-
-    def get_knowledge(self) -> str:
-        """Return the knowledge, a line for each message."""
-        return "\n".join(message.content for message in self.knowledge)
 
     @property
     def is_empty(self) -> bool:
