@@ -56,6 +56,8 @@ ITEM_FIELDS: Final = (
     *(ItemField(name=part, key=part, of=attrgetter(f"scope.{part}")) for part in SCOPE_PARTS),
     *OWN_FIELDS,
 )
+NAMED_FIELDS: Final = tuple(each for each in ITEM_FIELDS if not each.is_required)
+"""Those that an item need not have; where its properties are listed, each that it has is named by its key."""
 _FIELDS_BY_NAME: Final = {each.name: each for each in ITEM_FIELDS}
 SEQUENCE_KEY: Final = "sequence"
 """Metadata key of an item's position, a number, among those of the same event time."""

@@ -6,11 +6,12 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final
 
-from devmem.model.items import MemoryItem, Scope, version_hash
+from devmem.model.filters import NAMED_FIELDS
+from devmem.model.items import MemoryItem, version_hash
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.models.embedder import TokenEmbedder
 from devmem.storage.version_copy import copy_versions
@@ -205,7 +206,7 @@ def _hash_of(item: MemoryItem) -> int:
 def lost_parts(item: MemoryItem, copy: MemoryItem) -> list[str]:
     """Name the parts of an item that its copy lacks or has changed; an embedding does not count, it can be made."""
     lost = [name for name in _COMPARED if _differs(item, copy, name)]
-    lost += [f"scope.{f.name}" for f in fields(Scope) if _differs(item.scope, copy.scope, f.name)]
+    lost += [f"scope.{each.name}" for each in NAMED_FIELDS if each.of(item) not in (None, each.of(copy))]
     lost += [f"metadata.{key}" for key, value in item.metadata.items() if copy.metadata.get(key) != value]
     lost += ["text"] * (item.content_summary != copy.content_summary)
     return lost + [name for name in _TIMES if _moved(getattr(item, name), getattr(copy, name))]

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
 
 from pydantic import JsonValue
 
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, dump_item_json
+from devmem.model.filters import NAMED_FIELDS
+from devmem.model.items import MemoryContentSnapshot, MemoryItem, dump_item_json
 from devmem.model.message import AttachmentRef
 from devmem.storage.attachments import with_inline_attachments
 from devmem.stores.memory import MemoryBase
@@ -120,9 +121,9 @@ def _facts(item: MemoryItem) -> Iterator[tuple[str, str]]:
     yield "stored", _iso(item.created_at)
     if item.expires_at is not None:
         yield "expires", _iso(item.expires_at)
-    for part in fields(Scope):
-        if (value := getattr(item.scope, part.name)) is not None:
-            yield part.name, value
+    for field in NAMED_FIELDS:
+        if (value := field.of(item)) is not None:
+            yield field.key, value
     if item.trust != 1.0:
         yield "trust", f"{item.trust:g}"
     if item.provenance.parents:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Final
 
-from devmem.model.filters import SCOPE_PARTS, Filter
+from devmem.model.filters import NAMED_FIELDS, SCOPE_PARTS, Filter
 from devmem.model.items import APPROVED, QUARANTINE, TRUST, MemoryItem, Scope, SourceKind
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
 from devmem.storage.protocol import SupportsFieldIndex
@@ -256,4 +256,4 @@ def _kept_parts(item: MemoryItem, stored: MemoryItem) -> Iterator[str]:
         yield "event_time"
     if item.expires_at != stored.expires_at:
         yield "expires_at"
-    yield from (part for part in SCOPE_PARTS if getattr(item.scope, part) != getattr(stored.scope, part))
+    yield from (field.key for field in NAMED_FIELDS if field.of(item) != field.of(stored))

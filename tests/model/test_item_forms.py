@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from operator import attrgetter
+
 import numpy as np
 import pytest
 from hypothesis import given
 from pydantic import ValidationError
 
 from devmem import MemoryContentSnapshot, MemoryItem, Scope
+from devmem.config.filter_forms import dump_filter, load_filter
 from devmem.messages import AttachmentRef, Message, MessageBlock, Role
+from devmem.model.filters import ITEM_FIELDS, SCOPE_PARTS, ItemField
 from devmem.model.items import dump_item_json, load_item_json
-from devmem.stores import SnapshotBlock, content_hash, dump_item, load_item
+from devmem.stores import Provenance, SnapshotBlock, SourceKind, content_hash, dump_item, load_item
 from tests.strategies import SCOPES, SNAPSHOTS, TEXTS, items
 
 
@@ -91,3 +96,17 @@ def test_snapshots_of_messages() -> None:
 def test_an_embedding_is_one_row_of_numbers(raw: object) -> None:
     with pytest.raises(ValidationError):
         load_item({"content_summary": "x", "embedding": raw})
+
+
+@pytest.mark.parametrize("field", ITEM_FIELDS, ids=attrgetter("name"))
+def test_each_field_filters_under_its_key(field: ItemField) -> None:
+    value = min(field.values or {"x"})
+    where = load_filter({field.key: value})
+    made = MemoryItem(content_summary="", scope=Scope(**dict.fromkeys(SCOPE_PARTS, "x")))
+    source = Provenance(kind=SourceKind.FILE, name="x")
+    assert [where.admits(one, 0.0) for one in (replace(made, provenance=source), MemoryItem(content_summary=""))] == [
+        True,
+        field.of(MemoryItem(content_summary="")) == value,
+    ]
+    assert dump_filter(where) == {field.key: value}
+    assert not where.everything()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypedDict, TypeVar
@@ -489,12 +488,12 @@ def _row(item: MemoryItem) -> Sequence[str]:
 
 def _details(item: MemoryItem, *, has_model: bool) -> Sequence[str]:
     """Return the cells of `_DETAILS`; an item without an embedding waits for it if its store has a model."""
-    from devmem.model.items import Scope
+    from devmem.model.filters import NAMED_FIELDS
     from devmem.search.indexes.passages import has_text
 
     snapshots = (item.input_snapshot, item.output_snapshot)
     attached = sum(len(snapshot.attachment_overview()) for snapshot in snapshots if snapshot)
-    bound = ((part.name, getattr(item.scope, part.name)) for part in fields(Scope))
+    bound = ((each.key, each.of(item)) for each in NAMED_FIELDS)
     return (
         item_date(item),
         date_text(item.created_at),
