@@ -53,19 +53,7 @@ if TYPE_CHECKING:
     from devmem.workflow.stores import load_workflow as load_workflow
     from devmem.workflow.stores import open_stores as open_stores
 else:
-    _PACKAGES = (
-        "config",
-        "errors",
-        "memory",
-        "messages",
-        "models",
-        "plugins",
-        "recording",
-        "storage",
-        "stores",
-        "telemetry",
-        "workflow",
-    )
+    _PACKAGES = "config errors memory messages models plugins recording storage stores telemetry workflow"
     _ORIGINS = {
         "devmem.config.filter_forms": "dump_filter load_filter",
         "devmem.config.workflow": "Workflow",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from importlib import import_module
 
 
 def lazy_names(
-    package: str, origins: Mapping[str, str], submodules: Sequence[str] = ()
+    package: str, origins: Mapping[str, str], submodules: str = ""
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for a package; its names together are its `__all__`.
 
@@ -17,7 +17,7 @@ def lazy_names(
     Args:
         package: the package's `__name__`.
         origins: names, separated by spaces, by the module that has them.
-        submodules: modules of the package that are attributes of it without being imported.
+        submodules: modules of the package that are attributes of it without being imported, separated by spaces.
     """
     module_of = {name: module for module, names in origins.items() for name in names.split()}
 
@@ -25,7 +25,7 @@ def lazy_names(
         value: object
         if name in module_of:
             value = getattr(import_module(module_of[name]), name)
-        elif name in submodules:
+        elif name in submodules.split():
             value = import_module(f"{package}.{name}")
         elif name == "__all__":
             value = sorted(module_of)
@@ -35,6 +35,6 @@ def lazy_names(
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *module_of, *submodules})
+        return sorted({*vars(sys.modules[package]), *module_of, *submodules.split()})
 
     return get, names

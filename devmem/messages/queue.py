@@ -153,18 +153,18 @@ class MessageQueue:
             MessageError: it is not JSON, or some elements are not messages; the error names each.
         """
         raw = read_json(data)
-        elements = raw if isinstance(raw, list) else [raw]
-        wrapped = [each if isinstance(each, dict) and _PRIORITY in each else None for each in elements]
-        forms = [each if wrap is None else wrap.get("message") for each, wrap in zip(elements, wrapped, strict=True)]
-        messages = load_messages(forms if isinstance(raw, list) else raw)
-        priorities = [0 if wrap is None else wrap[_PRIORITY] for wrap in wrapped]
-        if wrong := [each for each in priorities if not isinstance(each, int)]:
-            raise MessageError(f"a priority is a whole number, not {wrong[0]!r}")
-        queue = cls(dedupe=dedupe)
-        pushed = [
-            queue.push(message, priority=priority) for message, priority in zip(messages, priorities, strict=True)
+        elements = raw if isinstance(raw, list) else []
+        wrapped = [
+            each if isinstance(each, dict) and _PRIORITY in each else {_PRIORITY: 0, "message": each}
+            for each in elements
         ]
-        if again := pushed.count(False):
+        messages = load_messages([each.get("message") for each in wrapped] if isinstance(raw, list) else raw)
+        if wrong := [each[_PRIORITY] for each in wrapped if not isinstance(each[_PRIORITY], int)]:
+            raise MessageError(f"a priority is a whole number, not {wrong[0]!r}")
+        queue, again = cls(dedupe=dedupe), 0
+        for each, message in zip(wrapped, messages, strict=True):
+            again += not queue.push(message, priority=each[_PRIORITY])
+        if again:
             _LOG.warning("%d message(s) stand twice in the loaded queue; each waits once", again)
         return queue
 

@@ -157,12 +157,10 @@ def labelled_text(hit: Hit, language: Language) -> str:
     text, item = hit.snippet, hit.item
     for side, snapshot in enumerate((item.input_snapshot, item.output_snapshot)):
         stored, shown = SIDES[side], _SHOWN[language][side]
-        if snapshot is not None and stored != shown:
-            text = _with_label(text, item.content_summary, stored, shown)
+        if snapshot is None or stored == shown:
+            continue
+        if item.content_summary.startswith(stored):
+            text = text.replace(stored, shown, 1)
+        elif f"\n{stored}" in item.content_summary:
+            text = text.replace(f"\n{stored}", f"\n{shown}", 1)
     return text
-
-
-def _with_label(text: str, summary: str, stored: str, shown: str) -> str:
-    if summary.startswith(stored):
-        return text.replace(stored, shown, 1)
-    return text.replace(f"\n{stored}", f"\n{shown}", 1) if f"\n{stored}" in summary else text

@@ -294,7 +294,9 @@ class Call:
             current = replace(current, types=_NOTHING)
         record_id = None
         if current.records(self._callee.type):
-            pair_id = self._pair_id = unique_id() if self._call_id is None else _named_id(current.trace, self._call_id)
+            named = f"{current.trace}\0{self._call_id}".encode()
+            pair_id = unique_id() if self._call_id is None else blake2b(named, digest_size=16).hexdigest()
+            self._pair_id = pair_id
             record_id = f"{pair_id}{INPUT_SUFFIX}"
             if self._call_id is not None and any(frame.record_id == record_id for frame in current.frames):
                 return
@@ -366,11 +368,6 @@ class Call:
                 user=context.user,
             )
         )
-
-
-def _named_id(trace: str, call_id: str) -> str:
-    named = f"{trace}\0{call_id}".encode()
-    return blake2b(named, digest_size=16).hexdigest()
 
 
 @contextmanager

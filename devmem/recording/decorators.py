@@ -97,17 +97,14 @@ def observed(call: Call, stream: Any) -> bool:  # noqa: ANN401 - whatever a func
     """Record the pieces of a client's stream while it is read, if it is one; it stays the same object."""
     kind = type(stream)
     source = getattr_static(stream, _SOURCE, None) if hasattr(kind, "__next__") or hasattr(kind, "__anext__") else None
-    if isinstance(source, GeneratorType):
-        _observe(call, stream, cast("GeneratorType[Any, Any, Any]", recorded_stream(call, source, answer)))
-    elif isinstance(source, AsyncGeneratorType):
-        _observe_async(call, stream, cast("AsyncGeneratorType[Any, Any]", recorded_async_stream(call, source, answer)))
-    else:
+    if not isinstance(source, GeneratorType | AsyncGeneratorType):
         return False
-    return True
+    close, recorded = stream.close, _recorded(call, source, answer)
 
-
-def _observe(call: Call, stream: Any, recorded: GeneratorType[Any, Any, Any]) -> None:  # noqa: ANN401 - a client's
-    close = stream.close
+    def unread() -> None:
+        # Of a stream that was closed before anything was read of it; any other call is finished.
+        call.output("")
+        call.finish()
 
     def closing() -> None:
         try:
@@ -115,31 +112,25 @@ def _observe(call: Call, stream: Any, recorded: GeneratorType[Any, Any, Any]) ->
             # Where another thread is reading, closing the connection ends the generator there.
             if not recorded.gi_running:
                 recorded.close()
-                _finish_unread(call)
+                unread()
         finally:
             close()
 
-    stream._iterator, stream.close = recorded, closing  # noqa: SLF001 - see `_SOURCE`
-
-
-def _observe_async(call: Call, stream: Any, recorded: AsyncGeneratorType[Any, Any]) -> None:  # noqa: ANN401 - a client's
-    close = stream.close
-
-    async def closing() -> None:
+    async def closing_async() -> None:
         try:
             if not recorded.ag_running:
                 await recorded.aclose()
-                _finish_unread(call)
+                unread()
         finally:
             await close()
 
-    stream._iterator, stream.close = recorded, closing  # noqa: SLF001 - see `_SOURCE`
+    stream._iterator = recorded  # noqa: SLF001 - see `_SOURCE`
+    stream.close = closing if isinstance(source, GeneratorType) else closing_async
+    return True
 
 
-def _finish_unread(call: Call) -> None:
-    """Record the call of a stream that was closed before anything was read of it; any other call is finished."""
-    call.output("")
-    call.finish()
+def _recorded(call: Call, stream: Any, whole: Whole) -> Any:  # noqa: ANN401 - a generator of either kind
+    return (recorded_stream if isinstance(stream, GeneratorType) else recorded_async_stream)(call, stream, whole)
 
 
 def answer(pieces: Sequence[object]) -> object:
@@ -229,30 +220,28 @@ class RecordedCall(Call):
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
         """Record every call of a function: sync, async, a generator of either kind, or one that returns a stream."""
-        return cast("Callable[P, R]", self._wrapped(function, _named_arguments(function)))
-
-    def _wrapped(self, function: Callable[..., Any], named: NamedArguments) -> Callable[..., Any]:
+        named = _named_arguments(function)
         if inspect.iscoroutinefunction(function):
 
             @functools.wraps(function)
-            async def asynchronous(*args: object, **kwargs: object) -> object:
+            async def asynchronous(*args: P.args, **kwargs: P.kwargs) -> object:
                 return await self._awaited(self._call(named(args, kwargs)), function(*args, **kwargs))
 
-            return asynchronous
-        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-            recorded = recorded_stream if inspect.isgeneratorfunction(function) else recorded_async_stream
-
-            @functools.wraps(function)
-            def streaming(*args: object, **kwargs: object) -> object:
-                return recorded(self._call(named(args, kwargs)), function(*args, **kwargs), self._whole)
-
-            return streaming
+            return cast("Callable[P, R]", asynchronous)
 
         @functools.wraps(function)
-        def synchronous(*args: object, **kwargs: object) -> object:
-            return self._called(self._call(named(args, kwargs)), function, args, kwargs)
+        def synchronous(*args: P.args, **kwargs: P.kwargs) -> object:
+            call = self._call(named(args, kwargs))
+            call.begin()
+            try:
+                with call.inside():
+                    result = function(*args, **kwargs)
+            except BaseException as error:
+                call.finish(error)
+                raise
+            return self._answered(call, result)
 
-        return synchronous
+        return cast("Callable[P, R]", synchronous)
 
     async def _awaited(self, call: Call, coroutine: Coroutine[Any, Any, Any]) -> object:
         call.begin()
@@ -264,26 +253,12 @@ class RecordedCall(Call):
             raise
         return self._answered(call, result)
 
-    def _called(
-        self, call: Call, function: Callable[..., Any], args: tuple[object, ...], kwargs: dict[str, object]
-    ) -> object:
-        call.begin()
-        try:
-            with call.inside():
-                result = function(*args, **kwargs)
-        except BaseException as error:
-            call.finish(error)
-            raise
-        return self._answered(call, result)
-
     def _answered(self, call: Call, result: object) -> object:
         """Finish a call whose function returned, or pass the stream or the coroutine on that it returned."""
         # By the type alone: a proxy without its target raises as soon as it is asked for its class.
         kind = type(result)
-        if issubclass(kind, GeneratorType):
-            return recorded_stream(call, cast("Generator[Any, Any, Any]", result), self._whole)
-        if issubclass(kind, AsyncGeneratorType):
-            return recorded_async_stream(call, cast("AsyncGenerator[Any, Any]", result), self._whole)
+        if issubclass(kind, GeneratorType | AsyncGeneratorType):
+            return _recorded(call, result, self._whole)
         if issubclass(kind, CoroutineType):
             return self._awaited(call, cast("Coroutine[Any, Any, Any]", result))
         if not observed(call, result):

@@ -17,16 +17,11 @@ from hypothesis import strategies as st
 import devmem
 from devmem import (
     ConfigError,
-    MemoryContentSnapshot,
     MemoryItem,
-    MemoryManager,
-    MemoryWritePayload,
     Scope,
     acting_as,
     load_workflow,
-    open_stores,
 )
-from devmem.config import Attachment
 from devmem.messages import Message
 from devmem.storage import Filter, contains
 from tests.command_line import run_devmem
@@ -94,26 +89,6 @@ nodes:
     type: agent
     config: {memories: [{name: notes}]}
 """
-
-
-def test_what_nodes_say(tmp_path: Path, file: Path) -> None:
-    (tmp_path / "team.yaml").write_text(WORKFLOW, encoding="utf-8")
-    workflow = load_workflow(tmp_path / "team.yaml")
-    with open_stores(workflow) as stores:
-        manager = MemoryManager([Attachment(name="notes")], stores)
-        manager.update(
-            MemoryWritePayload(
-                agent_role=DIRTY,
-                inputs_text=DIRTY,
-                output_snapshot=MemoryContentSnapshot(text=DIRTY),
-                source=DIRTY,
-                metadata=KEYS,
-            )
-        )
-        block = manager.retrieve(query=DIRTY)
-        assert block is not None
-        assert CLEAN in block.formatted_text.encode().decode()
-    assert CLEAN in texts(file)[0]
 
 
 @pytest.mark.parametrize("text", [r"a\0b", r"a\ud83db"])

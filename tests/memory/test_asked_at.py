@@ -42,12 +42,6 @@ def test_yesterday_is_the_askers(breakfasts: devmem.Memory) -> None:
         assert "noodles" in earlier.context(QUESTION, limit=1, asked_at=ASKED)
 
 
-@pytest.mark.parametrize("asked", ["soon", "03/04/2025", float("nan"), 10**400])
-def test_what_is_no_time_is_refused(breakfasts: devmem.Memory, asked: object) -> None:
-    with pytest.raises(ValueError, match=r"not a time|not clear"):
-        breakfasts.search(QUESTION, asked_at=asked)  # type: ignore[arg-type]
-
-
 def kitchen(folder: Path, retrieval: str) -> devmem.Workflow:
     """Return a workflow whose store has the two breakfasts."""
     (folder / "team.yaml").write_text(

@@ -27,16 +27,6 @@ def test_a_pickle_is_a_handle_on_the_same_place(file: Path, monkeypatch: pytest.
         scoped.list(user="bob")
 
 
-def test_a_declaration_and_a_workflow_are_pickled(tmp_path: Path) -> None:
-    declaration = {"type": "simple", "config": {"memory_path": str(tmp_path / "a.db")}}
-    (tmp_path / "team.yaml").write_text("memory: [{name: notes, type: simple, config: {memory_path: b.db}}]\n")
-    for place in (declaration, f"{tmp_path / 'team.yaml'}#notes"):
-        with devmem.open(place) as memory:
-            memory.add("Tea at four.")
-            with pickle.loads(pickle.dumps(memory)) as again:
-                assert [record.text for record in again.list()] == ["Tea at four."]
-
-
 @pytest.mark.parametrize("place", [":memory:", {"type": "simple", "config": {}}])
 def test_what_no_other_process_can_open_is_not_pickled(place: str | dict[str, object]) -> None:
     with devmem.open(place) as memory, pytest.raises(TypeError, match="cannot be pickled: no other process"):

@@ -47,13 +47,3 @@ def test_a_search_without_a_user_says_what_it_leaves_out(
     for hits in (memory.search("code", user="ann"), memory.search("code", user=devmem.ANY)):
         assert hits.left_out == 0
     assert memory.scoped(user="ann").search("code").left_out == memory.scoped().search("code").left_out == 0
-
-
-def test_a_user_who_comes_later_is_noticed_when_nothing_is_found(
-    memory: devmem.Memory, caplog: pytest.LogCaptureFixture
-) -> None:
-    memory.add("The code is 3.")
-    assert memory.search("code").left_out == 0
-    memory.add("Ann likes tea.", user="ann")
-    assert memory.search("tea") == []
-    assert ["user=devmem.ANY" in record.message for record in caplog.records] == [True]

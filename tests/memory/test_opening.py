@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import devmem
-from devmem import MemoryItem
 from devmem.config.store import GuardConfig
 from devmem.errors import ModelNotFoundError
 from devmem.memory import opening
-from devmem.storage import JsonCollection, inspect_location
+from devmem.storage import inspect_location
 from devmem.testing import HashEmbedder
 
 TEAM = """
@@ -177,20 +175,3 @@ def test_a_file_that_was_opened_without_a_model_stays_without_one(tmp_path: Path
         assert memory.store.info().waiting == 0
     facts = inspect_location(str(file))
     assert facts is None or (facts.model, facts.words_only) == ("testing:hash:32", False)
-
-
-def test_a_json_file_with_items_records_it_at_once(tmp_path: Path) -> None:
-    """As one of DevAll, whose provider failed; a file in which an item has a model says nothing."""
-    path = tmp_path / "notes.json"
-    with closing(JsonCollection(path)) as collection:
-        collection.add([MemoryItem(id="1", content_summary="tea")])
-    assert inspect_location(str(path)) is None
-    with devmem.open(path, embedding=None):
-        pass
-    facts = inspect_location(str(path))
-    assert facts is not None
-    assert facts.words_only
-    before = path.stat().st_mtime_ns
-    with devmem.open(path, embedding=None) as memory:
-        assert [record.text for record in memory] == ["tea"]
-    assert path.stat().st_mtime_ns == before

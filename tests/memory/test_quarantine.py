@@ -89,19 +89,6 @@ def test_what_is_forgotten_cannot_be_approved(tmp_path: Path) -> None:
             memory.approve(memory.add("Ann likes tea."))
 
 
-def test_an_agents_write_of_a_workflow_is_told_and_no_obstacle_to_another(tmp_path: Path) -> None:
-    """The same words of somebody trusted are no duplicate of what is in quarantine."""
-    with opened(tmp_path, "{checks: [], min_trust: 0.5}") as memory:
-        said = devmem.MemoryContentSnapshot(text="The launch is on June 2nd.")
-        first = memory.store.update(devmem.MemoryWritePayload(inputs_text="", output_snapshot=said, trust=0.2))
-        assert first.status is devmem.WriteStatus.QUARANTINED
-        assert not first
-        assert "trust 0.2 is less than 0.5" in first.reason
-        second = memory.store.update(devmem.MemoryWritePayload(inputs_text="", output_snapshot=said))
-        assert second.status is devmem.WriteStatus.STORED
-        assert [hit.id for hit in memory.search("launch")] == [second.item_id]
-
-
 HIDDEN = [
     {"metadata": {"note": ORDER}},
     {"metadata": {ORDER: 1}},

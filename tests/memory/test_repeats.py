@@ -10,7 +10,6 @@ import pytest
 
 import devmem
 from devmem.messages import AIMessage, Message, UserMessage
-from devmem.stores import Provenance, SourceKind
 
 
 def user(text: str, **more: Any) -> dict[str, Any]:
@@ -99,16 +98,6 @@ def test_batches_of_new_messages_are_all_kept(memory: devmem.Memory) -> None:
     for first in (1, 6, 11):
         memory.add(exchanges(first, first + 4), conversation="c")
     assert said(memory, conversation="c") == [one["content"] for one in exchanges(1, 15)]
-
-
-def test_a_text_that_is_said_in_a_batch_again_counts(memory: devmem.Memory) -> None:
-    (item_id, *_) = memory.add(["The pump is on."] * 3)
-    for _ in range(60):
-        memory.add("The pump is on.", source=Provenance(kind=SourceKind.TOOL, name="pump"))
-    record = memory.get(item_id)
-    assert record is not None
-    assert len(record.stated_before) == 62
-    assert "(stated 63 times since " in memory.context("Is the pump on?")
 
 
 @pytest.mark.parametrize("as_object", [False, True])

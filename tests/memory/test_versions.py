@@ -11,16 +11,6 @@ import devmem
 from devmem.errors import RunStateError, ScopeError
 
 
-def test_the_history_names_the_agent_or_the_program_that_changed_it() -> None:
-    with devmem.open(":memory:", embedding=None) as memory:
-        memory.add("The launch is on May 5th.", id="launch", agent="editor")
-        memory.scoped(agent="editor").update("launch", "The launch is on June 2nd.")
-        with devmem.acting_as("importer"):
-            memory.update("launch", "The launch is on June 3rd.")
-        first, second, third = memory.history("launch")
-        assert (first.actor, second.actor, third.actor) == ("editor", "editor", "importer")
-
-
 def test_an_earlier_state_is_read_within_its_scope() -> None:
     with devmem.open(":memory:", embedding=None) as memory:
         memory.add("Ann likes tea.", user="ann", id="1")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -19,7 +17,6 @@ from devmem.recording import (
     carry,
     continue_trace,
     current_trace,
-    in_trace,
 )
 
 from .conftest import ListSink
@@ -50,25 +47,6 @@ def test_an_agent_may_be_left_out_with_what_it_calls(recorder: InteractionRecord
         assert note(2) == 4
         double(3)
     assert sink.told() == ["ann input calculator: 3", "calculator output ann: 6"]
-
-
-@pytest.mark.parametrize(("kinds", "recorded"), [(["llm"], ["m"]), (["tool"], ["calculator"]), (None, ["calculator"])])
-def test_an_agent_has_kinds_of_calls_of_its_own(
-    sink: ListSink, tmp_path: Path, kinds: Any, recorded: list[str]
-) -> None:
-    @record_agent("writer", collection_types=kinds)
-    def write() -> None:
-        double(2)
-        with record_llm("m"):
-            pass
-
-    types = frozenset({ParticipantType.AGENT, ParticipantType.TOOL})
-    with InteractionRecorder(sink, tmp_path / "own", RecordingOptions(types=types)) as recorder, recorder.trace():
-        write()
-        with record_llm("outside"):
-            pass
-    asked = [one.target.name for one in sink.in_order() if one.kind is InteractionKind.INPUT]
-    assert asked == ["writer", *recorded]
 
 
 def test_nested_calls_name_the_call_that_they_were_made_from(recorder: InteractionRecorder, sink: ListSink) -> None:
@@ -179,20 +157,6 @@ def test_streams_take_values_and_exceptions_and_may_be_left(recorder: Interactio
         "firstsent",
         "firstcaught",
     ]
-
-
-def test_threads_carry_the_trace_when_asked_to(recorder: InteractionRecorder, sink: ListSink) -> None:
-    @record_agent("boss")
-    def delegate() -> None:
-        with ThreadPoolExecutor(2) as pool:
-            list(pool.map(in_trace(double), range(4)))
-
-    with recorder, recorder.trace():
-        delegate()
-    boss = sink.in_order()[0]
-    tools = [one for one in sink.in_order() if one.target.name == "calculator"]
-    assert len(tools) == 4
-    assert {one.parent_id for one in tools} == {boss.id}
 
 
 def test_a_trace_goes_on_in_another_process(recorder: InteractionRecorder, sink: ListSink) -> None:

@@ -64,14 +64,6 @@ def test_the_events_of_a_response_are_recorded_as_the_response(recorder: Interac
     assert json.loads(output)["id"] == "r"
 
 
-def test_a_stream_that_is_left_early_is_recorded_as_far_as_it_was_read(
-    recorder: InteractionRecorder, sink: ListSink
-) -> None:
-    with recorder, recorder.trace(), ask(client_of(TEXT)) as stream:
-        assert [next(stream) for _ in range(2)]
-    assert outputs(sink) == ["On the "]
-
-
 def test_the_stream_of_an_async_client_is_recorded(recorder: InteractionRecorder, sink: ListSink) -> None:
     @record_llm("model")
     async def ask_async(client: openai.AsyncOpenAI) -> Any:
