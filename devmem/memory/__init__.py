@@ -6,12 +6,9 @@ from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from devmem.memory.contents import checked_metadata as checked_metadata
-    from devmem.memory.forgetting import forget as forget
     from devmem.memory.memory import Memory as Memory
-    from devmem.memory.opening import open as open  # noqa: A004 - `devmem.open` is its name
     from devmem.memory.reading import MemorySnapshot as MemorySnapshot
     from devmem.memory.reading import record_recall as record_recall
-    from devmem.memory.runs import MemoryRun as MemoryRun
     from devmem.memory.scope import ScopeParts as ScopeParts
     from devmem.memory.scope import User as User
     from devmem.memory.tables import History as History
@@ -26,11 +23,8 @@ if TYPE_CHECKING:
 else:
     _ORIGINS = {
         "devmem.memory.contents": "checked_metadata",
-        "devmem.memory.forgetting": "forget",
         "devmem.memory.memory": "Memory",
-        "devmem.memory.opening": "open",
         "devmem.memory.reading": "MemorySnapshot record_recall",
-        "devmem.memory.runs": "MemoryRun",
         "devmem.model.versions": "Change ItemDifference ItemVersion Operation RunInfo RunState",
         "devmem.memory.tables": "History Hits Items",
         "devmem.memory.scope": "ScopeParts User",
