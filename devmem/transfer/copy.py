@@ -205,16 +205,11 @@ def _hash_of(item: MemoryItem) -> int:
 
 def lost_parts(item: MemoryItem, copy: MemoryItem) -> list[str]:
     """Name the parts of an item that its copy lacks or has changed; an embedding does not count, it can be made."""
-    lost = [name for name in _COMPARED if _differs(item, copy, name)]
+    lost = [name for name in _COMPARED if getattr(item, name) not in (None, getattr(copy, name))]
     lost += [f"scope.{each.name}" for each in NAMED_FIELDS if each.of(item) not in (None, each.of(copy))]
     lost += [f"metadata.{key}" for key, value in item.metadata.items() if copy.metadata.get(key) != value]
     lost += ["text"] * (item.content_summary != copy.content_summary)
     return lost + [name for name in _TIMES if _moved(getattr(item, name), getattr(copy, name))]
-
-
-def _differs(one: object, other: object, name: str) -> bool:
-    mine = getattr(one, name)
-    return mine is not None and mine != getattr(other, name)
 
 
 def _moved(before: float | None, after: float | None) -> bool:
