@@ -59,6 +59,8 @@
     │   └── OversizedError           a file that is larger than the limits allow
     ├── DeadlineError                a call took longer than its caller waits
     ├── BrainRedisError              Redis could not do its part for a store of type `brain`
+    ├── Mem0Error                    mem0 could not do its part for a store of type `mem0`
+    │   └── Mem0RejectedError        it will never take this request
     ├── PoolClosedError              a pool of database connections was used after it was closed
     ├── ExportError                  a store cannot be written in the form that was asked for
     └── ReadOnlyPageError            the page of `devmem web` was asked to change something and may not
@@ -72,7 +74,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from devmem.redaction import location_without_credentials, without_credentials
 
@@ -580,6 +582,68 @@ class BrainRedisError(DevmemError):
         self.place, self.operation, self.detail, self.advice = place, operation, detail, advice
         text = f"{place} could not {operation}, which is kept with the items for now: {detail.rstrip('.')}."
         super().__init__(f"{text} {advice}".strip())
+
+
+Mem0Problem: TypeAlias = Literal[
+    "setup",
+    "scope",
+    "auth",
+    "rate limit",
+    "timeout",
+    "connection",
+    "server",
+    "model",
+    "answer",
+    "rejected",
+    "unavailable",
+    "unknown",
+]
+"""Why mem0 failed: `setup` is the package, the configuration or the project, `scope` that no id says whose memories are
+meant, `server` a status of 5xx, `model` a model behind `mode: oss`, `answer` one that mem0's API does not promise, and
+`unavailable` that requests back off after repeated failures."""
+_MEM0_ADVICE: Final[Mapping[str, str]] = {
+    "scope": "Set `user_id`, `agent_id` or `run_id` in the store's `config`, or give the node a `role`.",
+    "auth": "Check the store's `api_key`; unsent writes are kept and go out with the new one.",
+    "timeout": "`timeout` sets how long a request may take.",
+    "answer": "Does `host` lead to a server that speaks the mem0 platform's API?",
+}
+
+
+class Mem0Error(DevmemError):
+    """mem0 could not do what it was asked; the text never holds the key."""
+
+    def __init__(
+        self,
+        kind: Mem0Problem,
+        operation: str,
+        detail: str,
+        *,
+        maybe_done: bool = False,
+        status: int | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        """Word the error.
+
+        Args:
+            kind: why it failed.
+            operation: what was tried.
+            detail: what mem0 or the connection said.
+            maybe_done: whether it may have been done all the same.
+            status: of HTTP.
+            retry_after: seconds after which the service wants to be asked again.
+        """
+        self.kind, self.operation, self.maybe_done, self.status = kind, operation, maybe_done, status
+        self.retry_after = retry_after
+        wait = "" if retry_after is None else f"; it wants to be asked again in {retry_after:g} s"
+        self.detail = f"{detail.rstrip('.')}{wait}"
+        super().__init__(f"mem0 could not {operation}: {self.detail}. {_MEM0_ADVICE.get(kind, '')}".rstrip())
+
+
+class Mem0RejectedError(Mem0Error):
+    """mem0 will never take this request."""
+
+    def __init__(self, operation: str, detail: str, *, status: int | None = None) -> None:
+        super().__init__("rejected", operation, detail, status=status)
 
 
 class PoolClosedError(DevmemError):

@@ -492,8 +492,8 @@ ACCESS: Final[tuple[Change, ...]] = (
     Change(
         name="mem0-echo-in-errors",
         breaks="errors of a mem0 server repeat no text",
-        file="stores/devmem_stores/mem0/errors.py",
-        old='without_repeated(" ".join(text.split()), _sent_texts(response.request.content))',
+        file="stores/devmem_stores/mem0/failures.py",
+        old='without_repeated(" ".join(text.split()), sent)',
         new='" ".join(text.split())',
         tests=("tests/stores/mem0_store/test_failures.py::test_what_repeats_the_request_is_left_out",),
     ),

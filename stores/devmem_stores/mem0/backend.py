@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Final, Protocol, TypeAlias, TypeVar
+from dataclasses import asdict, dataclass, field
+from itertools import count
+from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 from pydantic import JsonValue
 
-from devmem import Filter, Scope
+from devmem import Scope
+from devmem.errors import Mem0Error
 from devmem.text import Backoff
 from devmem_stores.mem0.config import Mem0Config
-from devmem_stores.mem0.errors import (
-    Mem0AnswerError,
-    Mem0Error,
-    Mem0RateLimitError,
-    Mem0ScopeError,
-    Mem0UnavailableError,
-)
 from devmem_stores.mem0.items import Record
-
-Filters: TypeAlias = dict[str, JsonValue]
 
 _LONGEST_ID: Final = 120
 PAGE: Final = 100
@@ -52,55 +44,21 @@ class Ids:
 def find_ids(config: Mem0Config, scope: Scope, role: str, *, operation: str) -> Ids:
     """Return the ids whose memories are meant: those of the configuration, else of the scope, else of the role.
 
+    A role that is a short name is taken unchanged, a whole prompt is known by its hash.
+
     Raises:
-        Mem0ScopeError: there is no id at all; mem0 would take that for everybody.
+        Mem0Error: there is no id at all; mem0 would take that for everybody.
     """
-    ids = Ids(
-        user_id=config.user_id or scope.user,
-        agent_id=config.agent_id or scope.agent,
-        run_id=config.run_id,
-    )
-    if config.user_id is None and config.agent_id is None and config.run_id is None and role.strip():
-        # The role joins ids from the scope too, because a search without a scope has nothing but the role to go by.
-        ids = Ids(user_id=ids.user_id, agent_id=ids.agent_id or role_id(role))
-    if not ids.given():
-        raise Mem0ScopeError(operation, "neither an id nor a role says whose memories are meant")
-    return ids
-
-
-def role_id(role: str) -> str:
-    """Name an agent by its role: a short name is taken as it is, a whole prompt is known by its hash."""
+    agent = config.agent_id or scope.agent
     name = role.strip()
-    if len(name) <= _LONGEST_ID and not any(char.isspace() for char in name):
-        return name
-    return f"role-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-
-
-def platform_filters(ids: Ids, metadata: Mapping[str, str] | None = None) -> Filters:
-    """Write the filter as the platform takes it: one id, `OR` of user and agent, `AND` with anything more."""
-    conditions: list[JsonValue] = [{name: value} for name, value in ids.given().items() if name != "run_id"]
-    if len(conditions) > 1:
-        conditions = [{"OR": conditions}]
-    if ids.run_id is not None:
-        conditions.insert(0, {"run_id": ids.run_id})
-    for key, value in (metadata or {}).items():
-        conditions.append({"metadata": {key: value}})
-    only = conditions[0] if len(conditions) == 1 else None
-    return only if isinstance(only, dict) else {"AND": conditions}
-
-
-def own_filter(where: Filter, config: Mem0Config) -> Filter:
-    """Return the filter without the unbound parts that the configuration binds: all of the store is that user's."""
-    bound = {"user": config.user_id, "agent": config.agent_id, "run": config.run_id}
-    return replace(where, unbound=tuple(part for part in where.unbound if bound.get(part) is None))
-
-
-def restricts_more(where: Filter, ids: Ids) -> bool:
-    """Whether a filter asks for more than what mem0 finds by the ids."""
-    if where.everything():
-        return False
-    by_user = Filter(scope=Scope(user=ids.user_id), include_unscoped=where.include_unscoped)
-    return where != by_user or ids.agent_id is not None or ids.run_id is not None
+    if agent is None and name and config.user_id is None and config.run_id is None:
+        # The role joins ids from the scope too, because a search without a scope has nothing but the role to go by.
+        is_name = len(name) <= _LONGEST_ID and not any(char.isspace() for char in name)
+        agent = name if is_name else f"role-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+    ids = Ids(user_id=config.user_id or scope.user, agent_id=agent, run_id=config.run_id)
+    if not ids.given():
+        raise Mem0Error("scope", operation, "neither an id nor a role says whose memories are meant")
+    return ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +101,7 @@ class Backend(Protocol):
         """Remember a text; return the id of the first memory, None when mem0 does not say."""
         ...
 
-    def page(self, ids: Ids, number: int, size: int, metadata: Mapping[str, str] | None = None) -> Page:
+    def page(self, ids: Ids, number: int, metadata: Mapping[str, str] | None = None) -> Page:
         """Return a page (from 1) of the memories of these ids, those with this metadata only."""
         ...
 
@@ -164,41 +122,36 @@ class Backend(Protocol):
         ...
 
 
-_LISTING: Final = "list memories"
-
-
 def every_record(fetch: Callable[[int], Page]) -> Iterator[Record]:
     """Return the memories of every page, each of which `fetch` returns by its number (from 1).
 
     Raises:
-        Mem0AnswerError: the pages do not end, as of a proxy that answers each with the last one.
+        Mem0Error: the pages do not end, as of a proxy that answers each with the last one.
     """
     seen: set[str] = set()
-    number, more = 1, True
-    while more:
+    for number in count(1):
         page = fetch(number)
         ids = {record.id for record in page.records}
         if page.more and ids <= seen:
-            raise Mem0AnswerError(_LISTING, f"page {number} repeats those before it, and names another one")
+            detail = f"page {number} repeats those before it, and names another one"
+            raise Mem0Error("answer", "list memories", detail)
         yield from page.records
         seen |= ids
-        number, more = number + 1, page.more
+        if not page.more:
+            return
 
 
 T = TypeVar("T")
 
 _FIRST_WAIT: Final = 0.5
-
-
 _BUDGET: Final = 30.0
 """Seconds after the start of a call from which on no request of it is repeated."""
 _LONGEST_WAIT: Final = 20.0
 """A longer `Retry-After` is not waited for: the call fails, and the next ones do until then."""
-_FAILURES: Final = 3
-"""Number of failed requests in a row that open the circuit breaker."""
-_FIRST_PAUSE: Final = 30.0
-_LONGEST_PAUSE: Final = 300.0
-"""A pause doubles each time that the request after it fails too."""
+_OF_REQUEST: Final = ("setup", "scope", "rejected")
+"""Kinds of errors that say nothing about the service."""
+_PASSING: Final = ("rate limit", "connection", "server", "model", "answer")
+"""Kinds of errors after which the same request may work in a moment."""
 
 
 class Retrier:
@@ -210,9 +163,9 @@ class Retrier:
     def __init__(self, retries: int, *, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
         """Start with a closed circuit; `clock` is monotonic, in seconds."""
         self._retries, self._clock, self._sleep = retries, clock, sleep
-        self._backoff = Backoff(first=_FIRST_PAUSE, longest=_LONGEST_PAUSE, failures=_FAILURES, clock=clock)
-        self._lock = threading.Lock()
-        self._last: Mem0Error | None = None
+        # Three failed requests in a row open the circuit.
+        self._backoff = Backoff(first=30.0, longest=300.0, failures=3, clock=clock)
+        self._last = ""
 
     @property
     def resting(self) -> bool:
@@ -223,45 +176,34 @@ class Retrier:
         """Perform the action, again if that may help.
 
         Raises:
-            Mem0UnavailableError: the circuit is open; nothing was sent.
-            Mem0Error: what the last attempt raised.
+            Mem0Error: what the last attempt raised; `unavailable` where the circuit is open, and nothing was sent.
         """
         left = self._backoff.left
         # After a pause one request tries the service out; the others are refused until it has answered.
         if left or not self._backoff.admits():
-            raise Mem0UnavailableError(operation, wait=left or self._backoff.left, cause=self._last)
-        attempts, started = 0, self._clock()
+            wait = left or self._backoff.left
+            detail = f"it failed repeatedly; the next request is sent in {wait:.0f} s. {self._last}"
+            raise Mem0Error("unavailable", operation, detail)
+        attempt, started = 0, self._clock()
         while True:
             try:
                 result = action()
             except Mem0Error as error:
-                wait = self._wait_after(error, attempts)
-                if wait is None or self._clock() - started + wait > _BUDGET:
+                if error.kind in _OF_REQUEST:
+                    self._backoff.worked()
                     raise
-                attempts += 1
+                self._last = f"The last failure: {error.detail}"
+                wait = min(_FIRST_WAIT * 2.0**attempt, _LONGEST_WAIT)
+                wait = wait if error.retry_after is None else error.retry_after
+                self._backoff.failed(wait if wait > _LONGEST_WAIT else 0.0)
+                is_late = self._clock() - started + wait > _BUDGET
+                if self.resting or is_late or error.kind not in _PASSING or attempt >= self._retries:
+                    raise
                 self._sleep(wait)
+                attempt += 1
             else:
-                self._worked()
+                self._backoff.worked()
                 return result
-
-    def _wait_after(self, error: Mem0Error, attempts: int) -> float | None:
-        """Record a failure; return the seconds to wait before another attempt, None when there is to be none."""
-        if not error.ill:
-            self._worked()
-            return None
-        retry_after = error.retry_after if isinstance(error, Mem0RateLimitError) else None
-        self._last = error
-        too_long = retry_after is not None and retry_after > _LONGEST_WAIT
-        self._backoff.failed(retry_after if retry_after is not None and too_long else 0.0)
-        if self.resting or not error.retryable or attempts >= self._retries:
-            return None
-        if retry_after is not None:
-            return retry_after
-        return min(_FIRST_WAIT * 2.0**attempts, _LONGEST_WAIT)
-
-    def _worked(self) -> None:
-        self._last = None
-        self._backoff.worked()
 
 
 def is_mem0_id(item_id: str) -> bool:

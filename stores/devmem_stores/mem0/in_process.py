@@ -20,19 +20,12 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from devmem.errors import MissingExtraError
+from devmem.errors import Mem0Error, Mem0RejectedError, MissingExtraError
 from devmem.redaction import hide
 from devmem.stores import Embedder, StoreSetup
-from devmem_stores.mem0.backend import Ids, Page, Write
+from devmem_stores.mem0.backend import PAGE, Ids, Page, Write
 from devmem_stores.mem0.config import Mem0Config
-from devmem_stores.mem0.errors import (
-    Mem0AnswerError,
-    Mem0Error,
-    Mem0RejectedError,
-    Mem0SetupError,
-    hide_in_logs,
-    translated_errors,
-)
+from devmem_stores.mem0.failures import hide_in_logs, translated_errors
 from devmem_stores.mem0.items import Record, read_record, read_records
 
 EMBEDDER: Final = "devmem"
@@ -85,7 +78,7 @@ class NoLlm:
 
     def generate_response(self, *_arguments: object, **_options: object) -> str:
         """Refuse: nobody should have asked."""
-        raise Mem0SetupError("ask a language model", "none is configured; give `oss.llm`")
+        raise Mem0Error("setup", "ask a language model", "none is configured; give `oss.llm`")
 
 
 class WatchedLlm:
@@ -111,9 +104,8 @@ class WatchedLlm:
             self._watch.note(error)
             raise
         if (options.get("response_format") or {}).get("type") == "json_object" and not _is_extraction(answer):
-            self._watch.note(
-                Mem0AnswerError("extract memories", "the language model's answer is not what mem0 asks for")
-            )
+            detail = "the language model's answer is not what mem0 asks for"
+            self._watch.note(Mem0Error("answer", "extract memories", detail))
         return answer
 
 
@@ -130,29 +122,7 @@ def _is_extraction(answer: object) -> bool:
     return isinstance(facts, list) and all(isinstance(fact, dict) for fact in facts)
 
 
-def register_parts() -> None:
-    """Make our parts known to mem0's factories; doing it twice changes nothing."""
-    factories = importlib.import_module("mem0.utils.factory")
-    factories.EmbedderFactory.provider_to_class.setdefault(EMBEDDER, f"{__name__}.{EmbedderForMem0.__name__}")
-    factories.LlmFactory.register_provider(NO_LLM, f"{__name__}.{NoLlm.__name__}")
-
-
-def dimension_of(embedder: Embedder) -> int:
-    """Return the length of the model's vectors; a model that does not say it is asked for one.
-
-    Raises:
-        Mem0Error: it gave none.
-    """
-    if embedder.identity.dimension is not None:
-        return embedder.identity.dimension
-    row = embedder.embed(["dimension"])[0]
-    if not len(row):
-        raise Mem0Error("start", "the embedding model gave an empty vector")
-    return len(row)
-
-
 _LOCK: Final = threading.Lock()
-_OPERATION: Final = "start"
 
 
 def check_package() -> None:
@@ -160,7 +130,7 @@ def check_package() -> None:
 
     Raises:
         MissingExtraError: it is not installed.
-        Mem0SetupError: it is another major version.
+        Mem0Error: it is another major version.
     """
     try:
         installed = version("mem0ai") if "mem0" in sys.modules or find_spec("mem0") is not None else ""
@@ -171,7 +141,7 @@ def check_package() -> None:
             feature="store type 'mem0'", package="mem0ai", extra="mem0", advice="(or: pip install mem0ai)"
         )
     if installed.split(".")[0] != "2":
-        raise Mem0SetupError(_OPERATION, f"mem0ai {installed} is installed, and devmem works with 2.x")
+        raise Mem0Error("setup", "start", f"mem0ai {installed} is installed, and devmem works with 2.x")
 
 
 def load_mem0(*, telemetry: bool, folder: Path | None) -> ModuleType:
@@ -182,7 +152,7 @@ def load_mem0(*, telemetry: bool, folder: Path | None) -> ModuleType:
         folder: takes the files that it keeps about itself; None makes a temporary one.
 
     Raises:
-        MissingExtraError, Mem0SetupError: see `check_package`; or its telemetry cannot be switched any more.
+        MissingExtraError, Mem0Error: see `check_package`; or its telemetry cannot be switched any more.
     """
     with _LOCK:
         if "mem0" not in sys.modules:
@@ -196,8 +166,9 @@ def load_mem0(*, telemetry: bool, folder: Path | None) -> ModuleType:
             reporting = importlib.import_module("mem0.memory.telemetry").MEM0_TELEMETRY
     hide_in_logs()
     if reporting and not telemetry:
-        raise Mem0SetupError(
-            _OPERATION,
+        raise Mem0Error(
+            "setup",
+            "start",
             "mem0 was imported before with its telemetry on, and cannot be told otherwise any more: set "
             "MEM0_TELEMETRY=False before the program starts, or `telemetry: true` in the store's `config`",
         )
@@ -248,16 +219,18 @@ class InProcessMem0:
     def _memory(self, operation: str) -> Any:  # noqa: ANN401 - mem0 is imported when it is needed
         if self._closed:
             # Another thread was between two calls: mem0 opened again would keep the folder from everybody else.
-            raise Mem0SetupError(operation, f"memory store {self._setup.name!r} was closed")
+            raise Mem0Error("setup", operation, f"memory store {self._setup.name!r} was closed")
         if self._opened is None:
             mem0 = load_mem0(telemetry=self._config.telemetry, folder=self._folder)
-            register_parts()
+            factories = importlib.import_module("mem0.utils.factory")
+            factories.EmbedderFactory.provider_to_class.setdefault(EMBEDDER, f"{__name__}.{EmbedderForMem0.__name__}")
+            factories.LlmFactory.register_provider(NO_LLM, f"{__name__}.{NoLlm.__name__}")
             try:
                 with translated_errors(operation):
                     self._folder.mkdir(parents=True, exist_ok=True)
                     memory = mem0.Memory(self._mem0_config())
             except Mem0RejectedError as error:
-                raise Mem0SetupError(operation, f"mem0 refuses the configuration: {error.detail}") from None
+                raise Mem0Error("setup", operation, f"mem0 refuses the configuration: {error.detail}") from None
             memory.llm = WatchedLlm(memory.llm, self._watch)
             self._opened = memory
         return self._opened
@@ -267,12 +240,15 @@ class InProcessMem0:
         unknown = sorted(self._config.oss.keys() - base.MemoryConfig.model_fields.keys())
         if unknown:  # mem0 would not mention them
             known = ", ".join(sorted(base.MemoryConfig.model_fields))
-            raise Mem0SetupError("start", f"`oss` has the unknown key {unknown[0]!r}; mem0 knows {known}")
+            raise Mem0Error("setup", "start", f"`oss` has the unknown key {unknown[0]!r}; mem0 knows {known}")
         parts: dict[str, Any] = {"history_db_path": str(self._folder / "history.db"), **self._config.oss}
         dimension = 0
         if self._embedder is not None:
+            # A model that does not say how long its vectors are is asked for one.
+            dimension = self._embedder.identity.dimension or len(self._embedder.embed(["dimension"])[0])
+            if not dimension:
+                raise Mem0Error("model", "start", "the embedding model gave an empty vector")
             embedders = importlib.import_module("mem0.embeddings.configs")
-            dimension = dimension_of(self._embedder)
             # Not validated, because mem0's list of providers is a closed one.
             parts["embedder"] = embedders.EmbedderConfig.model_construct(
                 provider=EMBEDDER, config={"model": (self._embedder, self._watch), "embedding_dims": dimension}
@@ -331,16 +307,14 @@ class InProcessMem0:
         first = next(iter(made.get("results") or ()), None) if isinstance(made, dict) else None
         return str(first["id"]) if isinstance(first, dict) and first.get("id") else None
 
-    def page(self, ids: Ids, number: int, size: int, metadata: Mapping[str, str] | None = None) -> Page:
+    def page(self, ids: Ids, number: int, metadata: Mapping[str, str] | None = None) -> Page:
         """Return everything on the first page; mem0 has no others here."""
         found: dict[str, Record] = {}
         for filters in ids.alternatives():
             with self._asking("list memories") as memory:
                 raw = memory.get_all(filters={**filters, **(metadata or {})}, top_k=_EVERYTHING)
             found |= {record.id: record for record in read_records(raw, "list memories")}
-        start = (number - 1) * size
-        records = list(found.values())
-        return Page(records=tuple(records[start:]), total=len(records), more=False)
+        return Page(records=tuple(found.values())[(number - 1) * PAGE :], total=len(found), more=False)
 
     def get(self, memory_id: str) -> Record | None:
         """Return one memory."""
@@ -365,24 +339,16 @@ class InProcessMem0:
         """Close mem0's files, so that another process can open them, and the connections of its parts."""
         with self._lock:
             self._closed = True
-            if self._opened is None:
-                return
             opened, self._opened = self._opened, None
+            if opened is None:
+                return
+            # `Memory.close` closes none of its parts' clients; its vector stores share one.
+            parts = (getattr(opened, name, None) for name in _PARTS_WITH_CLIENTS)
+            clients: Iterator[Any] = (getattr(part, "client", None) for part in parts)
             with ExitStack() as closing:
-                for client in _clients(opened):
+                for client in {id(one): one for one in clients if callable(getattr(one, "close", None))}.values():
                     closing.callback(client.close)
                 closing.callback(opened.close)
-
-
-def _clients(memory: Any) -> Iterator[Any]:  # noqa: ANN401 - mem0's Memory
-    """Return the clients of mem0's parts: `Memory.close` closes none of them."""
-    seen: set[int] = set()
-    for name in _PARTS_WITH_CLIENTS:
-        client = getattr(getattr(memory, name, None), "client", None)
-        # Its vector stores share one.
-        if client is not None and callable(getattr(client, "close", None)) and id(client) not in seen:
-            seen.add(id(client))
-            yield client
 
 
 def _secrets(part: object, *, secret: bool = False) -> Iterator[str]:

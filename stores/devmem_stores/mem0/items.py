@@ -10,8 +10,8 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from devmem import MemoryItem
+from devmem.errors import Mem0Error
 from devmem.stores import dump_item, load_item, parse_time
-from devmem_stores.mem0.errors import Mem0AnswerError
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ _RECORDS: Final = TypeAdapter(list[Record])
 
 
 def read_record(raw: object, operation: str) -> Record:
-    """Read one record; raises `Mem0AnswerError` when it is none."""
+    """Read one record; raises `Mem0Error` when it is none."""
     try:
         return Record.model_validate(raw)
     except ValidationError as error:
@@ -60,7 +60,7 @@ def read_record(raw: object, operation: str) -> Record:
 
 
 def read_records(raw: object, operation: str) -> list[Record]:
-    """Read an answer: a list, or a mapping with `memories` or `results`; raises `Mem0AnswerError` for anything else."""
+    """Read an answer: a list, or a mapping with `memories` or `results`; raises `Mem0Error` for anything else."""
     found: object = raw
     if isinstance(raw, Mapping):
         found = next((raw[key] for key in ("memories", "results") if key in raw), raw)
@@ -70,12 +70,12 @@ def read_records(raw: object, operation: str) -> list[Record]:
         raise _malformed(operation, error) from None
 
 
-def _malformed(operation: str, error: ValidationError) -> Mem0AnswerError:
+def _malformed(operation: str, error: ValidationError) -> Mem0Error:
     first = error.errors(include_input=False, include_url=False)[0]
     place = ".".join(str(step) for step in first["loc"])
     # It was received, so a write may well have happened.
     detail = f"the answer is malformed: {place or 'all of it'}: {first['msg']}"
-    return Mem0AnswerError(operation, detail, maybe_done=True)
+    return Mem0Error("answer", operation, detail, maybe_done=True)
 
 
 def to_item(record: Record, *, role: str = "") -> MemoryItem:
@@ -86,13 +86,12 @@ def to_item(record: Record, *, role: str = "") -> MemoryItem:
     carried = metadata.pop(_CARRIED_KEY, None)
     told: dict[str, JsonValue] = {
         "source": "mem0",
-        "agent_role": role,
+        "agent_role": role or None,
         "score": record.score,
         "categories": list(record.categories or []),
+        "updated_at": record.updated_at or None,
     }
-    metadata |= {key: value for key, value in told.items() if value not in (None, "")}
-    if record.updated_at:
-        metadata["updated_at"] = record.updated_at
+    metadata |= {key: value for key, value in told.items() if value is not None}
     raw: dict[str, Any] = {
         "id": own_id if isinstance(own_id, str) and own_id else record.id,
         "content_summary": record.memory,
@@ -103,22 +102,14 @@ def to_item(record: Record, *, role: str = "") -> MemoryItem:
     }
     scope = {"user": record.user_id, "agent": record.agent_id, "run": record.run_id}
     if isinstance(carried, dict):
+        known = {key: value for key, value in carried.items() if key in _CARRIED and value is not None}
+        ids: dict[str, Any] = {part: name for part, name in scope.items() if name is not None}
         try:
-            return load_item({**raw, **_wanted(carried), "scope": _merged(scope, carried.get("scope"))})
+            return load_item({**raw, **known, "scope": {**ids, **(known.get("scope") or {})}})  # type: ignore[dict-item]
         except (ValidationError, TypeError) as error:
             _LOG.warning("mem0 memory %s: its metadata %r was written by others: %s", record.id, _CARRIED_KEY, error)
             raw["metadata"] = {**metadata, _CARRIED_KEY: carried}
     return load_item({**raw, "scope": scope})
-
-
-def _wanted(carried: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    return {key: value for key, value in carried.items() if key in _CARRIED and value is not None}
-
-
-def _merged(scope: Mapping[str, str | None], carried: object) -> dict[str, Any]:
-    """Put mem0's ids into the scope that was written with the memory."""
-    more = carried if isinstance(carried, Mapping) else {}
-    return {**{key: value for key, value in scope.items() if value is not None}, **more}
 
 
 def carried_metadata(item: MemoryItem, *, marks: Mapping[str, str], keep_time: bool = True) -> dict[str, JsonValue]:
@@ -132,12 +123,9 @@ def carried_metadata(item: MemoryItem, *, marks: Mapping[str, str], keep_time: b
     carried = {
         key: dumped[key] for key in wanted if key in dumped and (key == "provenance" or dumped[key] != plain.get(key))
     }
-    own = {key: value for key, value in item.metadata.items() if not _is_of_mem0(item, key)}
+    left = _OF_MEM0 if item.metadata.get("source") == "mem0" else ()
+    own = {key: value for key, value in item.metadata.items() if key not in left}
     return {**own, **({_CARRIED_KEY: carried} if carried else {}), **marks}
-
-
-def _is_of_mem0(item: MemoryItem, key: str) -> bool:
-    return key in _OF_MEM0 and item.metadata.get("source") == "mem0"
 
 
 def _seconds(raw: str | None) -> float | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import heapq
+import json
+import logging
 import math
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import ClassVar, Final
@@ -16,13 +18,19 @@ from urllib.parse import quote
 from uuid import uuid4
 
 from devmem import Filter, Hit, MemoryBase, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
+from devmem.errors import Mem0Error, Mem0RejectedError
 from devmem.storage import (
     STATE_FILE,
     CollectionInfo,
+    Delivery,
+    DeliveryPolicy,
+    Entry,
     EraseRequest,
     EraseResult,
     Order,
+    Outbox,
     Residue,
+    deliver,
     descendants,
     event_key,
     examine_pending,
@@ -40,31 +48,43 @@ from devmem.stores import (
     skipped,
 )
 from devmem.text import strip_frames
-from devmem_stores.mem0.backend import (
-    PAGE,
-    Backend,
-    Ids,
-    Page,
-    Retrier,
-    Write,
-    every_record,
-    find_ids,
-    is_mem0_id,
-    own_filter,
-    restricts_more,
-)
+from devmem_stores.mem0.backend import Backend, Ids, Page, Retrier, Write, every_record, find_ids, is_mem0_id
 from devmem_stores.mem0.config import Mem0Config
-from devmem_stores.mem0.errors import Mem0SetupError
 from devmem_stores.mem0.in_process import check_package
 from devmem_stores.mem0.items import ID_KEY, WRITE_KEY, Record, carried_metadata, to_item
-from devmem_stores.mem0.sender import Sender, item_of_write, open_outbox
 
+_LOG: Final = logging.getLogger(__name__)
 Progress = Callable[[int], None]
 
 _NEVER: Final = -math.inf
 """Time at which nothing has expired: mem0 itself leaves out what has."""
 _WIDER: Final = 10
 """Factor by which `top_k` is widened when a filter that mem0 does not know picks from the results."""
+_POLICY: Final = DeliveryPolicy(
+    failures=(Mem0Error,),
+    refusals=(Mem0RejectedError,),
+    idempotent=False,
+    may_have_arrived=lambda error: not isinstance(error, Mem0Error) or error.maybe_done,
+)
+
+
+def open_outbox(file: Path, store: str) -> Outbox[Write]:
+    """Return the outbox of a store in a file."""
+    return Outbox(file, dump=lambda write: json.dumps(asdict(write)), load=_load_write, place=store)
+
+
+def _load_write(body: str) -> Write:
+    raw = json.loads(body)
+    try:
+        return Write(**{**raw, "ids": Ids(**raw["ids"])})
+    except (TypeError, LookupError) as error:
+        raise ValueError(f"no write of this version: {error}") from error
+
+
+def _own_filter(where: Filter, config: Mem0Config) -> Filter:
+    """Return the filter without the unbound parts that the configuration binds: all of the store is that user's."""
+    bound = {"user": config.user_id, "agent": config.agent_id, "run": config.run_id}
+    return replace(where, unbound=tuple(part for part in where.unbound if bound.get(part) is None))
 
 
 class Mem0Memory(MemoryBase):
@@ -104,7 +124,7 @@ class Mem0Memory(MemoryBase):
         """Return mem0, hosted or in this process; the first call that needs it connects."""
         with self._opening:
             if self._closed:
-                raise Mem0SetupError("start", f"memory store {self.name!r} was closed")
+                raise Mem0Error("setup", "start", f"memory store {self.name!r} was closed")
             if self._opened is None:
                 self._opened = self._open()
             return self._opened
@@ -125,10 +145,6 @@ class Mem0Memory(MemoryBase):
         folder = session / "mem0" if session else Path(tempfile.mkdtemp(prefix="devmem-mem0-"))
         return InProcessMem0(self.setup, self.config, embedder, folder / quote(self.name, safe=""))
 
-    @property
-    def _sender(self) -> Sender:
-        return Sender(self.name, self.backend, self._retrier, self._outbox, patience=self.config.timeout)
-
     def load(self) -> None:
         """Make sure that mem0 is installed; it is connected to when it is needed, so that an outage stops no run."""
         if self.setup.service_client is None:
@@ -136,8 +152,12 @@ class Mem0Memory(MemoryBase):
 
     def save(self) -> None:
         """Send what waits in the outbox, if mem0 answers; what still waits is logged and stays."""
-        if self._outbox is not None and self._outbox.waiting() and not self._retrier.resting:
-            self._sender.catch_up(self._outbox)
+        if self._outbox is None or not self._outbox.waiting() or self._retrier.resting:
+            return
+        stopped = self._deliver(self._outbox).stopped_by
+        if waiting := self._outbox.waiting():
+            place = self._outbox.location
+            _LOG.warning("memory store %r: %d write(s) wait in %s: %s", self.name, waiting, place, stopped)
 
     @property
     def unsent(self) -> int:
@@ -155,9 +175,10 @@ class Mem0Memory(MemoryBase):
         if not text:
             return SearchReport()
         ids = find_ids(self.config, query.where.scope, query.agent_role, operation="search")
-        where = own_filter(query.where, self.config)
-        narrow = restricts_more(where, ids)
-        limit = query.limit * _WIDER if narrow else query.limit
+        where = _own_filter(query.where, self.config)
+        by_user = Filter(scope=Scope(user=ids.user_id), include_unscoped=where.include_unscoped)
+        is_found_by_ids = where.everything() or (where == by_user and ids.agent_id is None and ids.run_id is None)
+        limit = query.limit if is_found_by_ids else query.limit * _WIDER
         threshold = query.similarity_threshold if query.similarity_threshold >= 0 else None
         found = self._retrier.call("search", lambda: self.backend.search(text, ids, limit, threshold))
         hits = [Hit(item=to_item(record, role=query.agent_role), score=record.score or 0.0) for record in found]
@@ -180,7 +201,7 @@ class Mem0Memory(MemoryBase):
             created_at=self.setup.clock(),
         )
         key = uuid4().hex
-        return self._sender.send(
+        return self._send(
             Write(
                 key=key,
                 text=text,
@@ -190,6 +211,61 @@ class Mem0Memory(MemoryBase):
                 timestamp=None if payload.event_time is None else int(payload.event_time),
             )
         )
+
+    def _send(self, write: Write) -> WriteOutcome:
+        """Send what waits, then the write; raises `Mem0Error` where it fails and no outbox keeps it."""
+        if self._outbox is None:
+            return WriteOutcome(status=WriteStatus.STORED, item_id=self._transmit(write, maybe_sent=False))
+        _ = self.backend  # a store that is closed or lacks its package keeps no write
+        self._outbox.put({write.key: write})
+        delivery = self._deliver(self._outbox)
+        # Asked of the file, because another thread or process may have sent it meanwhile.
+        rejection = self._outbox.refusal(write.key)
+        if rejection is None:
+            return WriteOutcome(status=WriteStatus.STORED, item_id=delivery.results.get(write.key))
+        if rejection:
+            failure = delivery.refused.get(write.key) or Mem0RejectedError("add", rejection)
+            reason = f"{rejection} It stays in {self._outbox.location}."
+            return WriteOutcome(status=WriteStatus.SKIPPED, reason=reason, failure=failure)
+        stopped = delivery.stopped_by or Mem0Error("unknown", "add", "it was not its turn yet")
+        reason = f"it waits in {self._outbox.location} and is sent later: {stopped}"
+        return WriteOutcome(status=WriteStatus.QUEUED, reason=reason, failure=stopped)
+
+    def _deliver(self, outbox: Outbox[Write]) -> Delivery[str | None]:
+        """Send what waits, unless another process does for longer than a request may take."""
+
+        def send(entries: Sequence[Entry[Write]]) -> list[str | None]:
+            return [self._transmit(entry.value, maybe_sent=entry.attempts > 0) for entry in entries]
+
+        delivery = deliver(outbox, send, _POLICY, patience=self.config.timeout)
+        for error in delivery.refused.values():
+            _LOG.error("memory store %r: %s The write stays in %s.", self.name, error, outbox.location)
+        return delivery
+
+    def _transmit(self, write: Write, *, maybe_sent: bool) -> str | None:
+        """Send a write and return its first memory's id; one that may have arrived before is looked for first."""
+        backend, in_doubt = self.backend, maybe_sent
+
+        def attempt() -> str | None:
+            nonlocal in_doubt
+            if in_doubt:
+                found = every_record(lambda number: backend.page(write.ids, number, {WRITE_KEY: write.key}))
+                # Compared again, because a server may not know filters by metadata.
+                there = next((record.id for record in found if record.marked(WRITE_KEY) == write.key), None)
+                if there is not None:
+                    return there
+            try:
+                return backend.add(write)
+            except Mem0Error as error:
+                in_doubt = in_doubt or error.maybe_done
+                raise
+
+        try:
+            return self._retrier.call("add", attempt)
+        except Mem0Error as error:
+            # The last attempt may have failed before it was sent, an earlier one after it.
+            error.maybe_done = in_doubt
+            raise
 
     def _expiry(self, given: float | None) -> float | None:
         """Return when an item expires that is given an expiry, or none, which leaves it to `ttl`."""
@@ -224,7 +300,7 @@ class Mem0Memory(MemoryBase):
             metadata=carried_metadata(item, marks={WRITE_KEY: key, ID_KEY: item.id}),
             timestamp=int(item.created_at),
         )
-        Sender(self.name, self.backend, self._retrier, None, patience=0).send(write)
+        self._transmit(write, maybe_sent=False)
         if old is None:
             return WriteOutcome(status=WriteStatus.STORED, item_id=item.id)
         # Only now: a crash in between leaves both, never neither.
@@ -237,11 +313,11 @@ class Mem0Memory(MemoryBase):
         return any((config.user_id, config.agent_id, config.run_id, scope.user, scope.agent))
 
     def _page(self, ids: Ids, number: int, metadata: Mapping[str, str] | None = None) -> Page:
-        return self._retrier.call("list memories", lambda: self.backend.page(ids, number, PAGE, metadata))
+        return self._retrier.call("list memories", lambda: self.backend.page(ids, number, metadata))
 
     def _listed(self, where: Filter | None, operation: str) -> Iterator[tuple[str, MemoryItem]]:
         """Return every item that passes the filter, with mem0's id of it."""
-        where = own_filter(where or Filter(), self.config)
+        where = _own_filter(where or Filter(), self.config)
         ids = find_ids(self.config, where.scope, "", operation=operation)
         for record in every_record(partial(self._page, ids)):
             if where.admits(item := to_item(record), _NEVER):
@@ -286,7 +362,7 @@ class Mem0Memory(MemoryBase):
         """Return the items that are selected to be erased, those that wait in the outbox included.
 
         Raises:
-            Mem0ScopeError: neither the selection nor the configuration says whose memories are meant.
+            Mem0Error: neither the selection nor the configuration says whose memories are meant.
         """
         if request.ids is not None and not self._can_list(request.where.scope):
             found: Iterable[MemoryItem] = self.get([one for one in request.ids if is_mem0_id(one)])
@@ -300,10 +376,15 @@ class Mem0Memory(MemoryBase):
         return descendants([*listed, *self._waiting()], ids)
 
     def _waiting(self) -> list[MemoryItem]:
-        """Return the items of the writes in the outbox, under the writes' keys."""
-        if self._outbox is None:
-            return []
-        return [item_of_write(entry.value) for entry in self._outbox.entries(refused=True)]
+        """Return the items that the writes in the outbox would become, under the writes' keys."""
+        writes = (entry.value for entry in self._outbox.entries(refused=True)) if self._outbox is not None else ()
+        return [
+            replace(
+                to_item(Record(id=write.key, memory=write.text, metadata=dict(write.metadata), **write.ids.given())),
+                id=write.key,
+            )
+            for write in writes
+        ]
 
     def erase_selected(
         self,
@@ -314,22 +395,22 @@ class Mem0Memory(MemoryBase):
         vacuum: bool = False,  # noqa: ARG002
     ) -> EraseResult:
         """Erase items as far as mem0 does, and what waits in the outbox down to the bytes."""
-        ids = [*(item.id for item in self.select_erasable(request)), *derived]
+        ids = {*(item.id for item in self.select_erasable(request)), *derived}
         waiting, left = 0, list[Residue]()
         if self._outbox is not None:
             # First, so that nothing is sent that was to be forgotten.
             waiting, left = self._outbox.remove(ids), self._outbox.rewrite()
-        erased = self.clear() if request.is_everything else self._erase(set(ids), request.where)
+        if request.is_everything:
+            erased = self.clear()
+        elif self._can_list(request.where.scope):
+            # In as few requests as the filter allows.
+            found = self._listed(Filter(scope=request.where.scope), "delete")
+            erased = self._remove_records([record_id for record_id, item in found if item.id in ids])
+        else:
+            erased = self._delete([one for one in ids if is_mem0_id(one)], None)
         place = self.backend.location
         left.append(Residue(place=place, reason="what mem0 keeps in its history, logs and backups is out of reach"))
         return EraseResult(items=waiting + erased, residues=tuple(left))
-
-    def _erase(self, ids: set[str], where: Filter) -> int:
-        """Delete the items of some ids, in as few requests as the filter allows."""
-        if not self._can_list(where.scope):
-            return self._delete([one for one in ids if is_mem0_id(one)], None)
-        found = self._listed(Filter(scope=where.scope), "delete")
-        return self._remove_records([record_id for record_id, item in found if item.id in ids])
 
     def files(self) -> list[Path]:
         """Return the outbox, and the folder of a mem0 in this process."""
@@ -348,14 +429,14 @@ class Mem0Memory(MemoryBase):
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Forget all but the newest items, and those that are too old."""
         newest = sorted(self._listed(None, "trim"), key=lambda pair: -pair[1].created_at)
-        gone = {record_id for record_id, _ in newest[keep:]} if keep is not None else set()
-        if stored_before is not None:
-            gone |= {record_id for record_id, item in newest if item.created_at < stored_before}
-        return self._remove_records(sorted(gone))
+        surplus = newest if keep is None else newest[:keep]
+        oldest = -math.inf if stored_before is None else stored_before
+        kept = {record_id for record_id, item in surplus if item.created_at >= oldest}
+        return self._remove_records([record_id for record_id, _ in newest if record_id not in kept])
 
     def count(self, where: Filter | None = None) -> int:
         """Count the items."""
-        if where is None or own_filter(where, self.config).everything():
+        if where is None or _own_filter(where, self.config).everything():
             return self._page(find_ids(self.config, Scope(), "", operation="count"), 1).total
         return sum(1 for _ in self._listed(where, "count"))
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from devmem.errors import Mem0Error
 from devmem.stores import StoreSetup
 from devmem.testing import ManualClock
 from devmem_stores.mem0 import Mem0Config, Mem0Memory
@@ -17,6 +19,14 @@ from .fake_mem0 import KEY, FakeMem0
 
 MakeStore = Callable[..., Mem0Memory]
 SetupFor = Callable[..., StoreSetup]
+
+
+@contextmanager
+def mem0_error(kind: str, *, match: str | None = None) -> Iterator[pytest.ExceptionInfo[Mem0Error]]:
+    """Expect an error of mem0 of a kind."""
+    with pytest.raises(Mem0Error, match=match) as caught:
+        yield caught
+    assert caught.value.kind == kind
 
 
 @pytest.fixture

@@ -14,22 +14,11 @@ import pytest
 
 from devmem import ConfigError, MemoryManager, MemoryWritePayload, load_workflow
 from devmem.config import Attachment
+from devmem.errors import Mem0Error
 from devmem.testing import ManualClock
 from devmem_stores.mem0 import Mem0Memory
-from devmem_stores.mem0.errors import (
-    Mem0AnswerError,
-    Mem0AuthError,
-    Mem0ConnectionError,
-    Mem0Error,
-    Mem0RateLimitError,
-    Mem0RejectedError,
-    Mem0ServerError,
-    Mem0SetupError,
-    Mem0TimeoutError,
-    Mem0UnavailableError,
-)
 
-from .conftest import Allowed, MakeStore
+from .conftest import MakeStore, mem0_error
 from .fake_mem0 import KEY, FakeMem0, Fault, failure
 
 Verb = Callable[[Mem0Memory], object]
@@ -43,32 +32,24 @@ VERBS: dict[str, Verb] = {
     "delete all": lambda store: store.clear(),
 }
 
-FAULTS: dict[str, tuple[Callable[[], Fault], type[Mem0Error]]] = {
-    "401": (lambda: failure(401), Mem0AuthError),
-    "403": (lambda: failure(403), Mem0AuthError),
-    "429": (lambda: failure(429), Mem0RateLimitError),
-    "400": (lambda: failure(400), Mem0RejectedError),
-    "422": (lambda: failure(422), Mem0RejectedError),
-    "500": (lambda: failure(500), Mem0ServerError),
-    "502 without JSON": (lambda: Fault("status", 502, body=b"<html>bad gateway</html>"), Mem0ServerError),
-    "503": (lambda: failure(503), Mem0ServerError),
-    "nested JSON": (lambda: Fault("body", 200, body=b"[" * 100_000), Mem0AnswerError),
-    "502 with nested JSON": (lambda: Fault("status", 502, body=b"[" * 100_000), Mem0ServerError),
-    "no JSON": (lambda: Fault("body", 200, body=b"<html>hello</html>"), Mem0AnswerError),
-    "nothing": (lambda: Fault("body", 200), Mem0AnswerError),
-    "JSON of another kind": (lambda: Fault("body", 200, body=b'"fine"'), Mem0AnswerError),
-    "half closed": (lambda: Fault("cut"), Mem0ConnectionError),
-    "dropped": (lambda: Fault("drop"), Mem0ConnectionError),
+FAULTS: dict[str, tuple[Callable[[], Fault], str]] = {
+    "401": (lambda: failure(401), "auth"),
+    "429": (lambda: failure(429), "rate limit"),
+    "400": (lambda: failure(400), "rejected"),
+    "500": (lambda: failure(500), "server"),
+    "502 with nested JSON": (lambda: Fault("status", 502, body=b"[" * 100_000), "server"),
+    "no JSON": (lambda: Fault("body", 200, body=b"<html>hello</html>"), "answer"),
+    "half closed": (lambda: Fault("cut"), "connection"),
+    "dropped": (lambda: Fault("drop"), "connection"),
 }
 
 
-@pytest.mark.parametrize("verb", ["search", "get all", "get"])
 @pytest.mark.parametrize("fault", list(FAULTS))
-def test_every_failure_is_typed_and_raised(fault: str, verb: str, make_store: MakeStore, fake: FakeMem0) -> None:
-    make, error = FAULTS[fault]
+def test_every_failure_is_typed_and_raised(fault: str, make_store: MakeStore, fake: FakeMem0) -> None:
+    make, kind = FAULTS[fault]
     fake.faults += [make() for _ in range(3)]
-    with pytest.raises(error):
-        VERBS[verb](make_store(retries=0))
+    with mem0_error(kind):
+        make_store(retries=0).retrieve("", "tea")
 
 
 @pytest.mark.parametrize("verb", list(VERBS))
@@ -112,13 +93,15 @@ def test_a_key_that_the_service_repeats_is_in_no_error(
     assert store.retrieve("", "tea") == []
     encoded = b64encode(f"user:{KEY}".encode()).decode()
     fake.faults.append(failure(401, f"wrong: {KEY}, {encoded}, {quote(KEY)}"))
-    with pytest.raises(Mem0AuthError, match=r"wrong: \*\*\*") as caught:
+    with mem0_error("auth", match=r"wrong: \*\*\*") as caught:
         store.retrieve("", "tea")
     assert KEY not in f"{caught.value} {caplog.text}"
     assert encoded not in str(caught.value)
 
 
-@pytest.mark.parametrize(("header", "pause"), [("7", 7.0), ("0", 0.0), ("1.5", 1.5), ("soon", 0.5)])
+@pytest.mark.parametrize(
+    ("header", "pause"), [("7", 7.0), ("1.5", 1.5), ("soon", 0.5), (formatdate(0, usegmt=True), 0.0)]
+)
 def test_retry_after_is_kept_to(
     header: str, pause: float, store: Mem0Memory, fake: FakeMem0, sleeps: list[float]
 ) -> None:
@@ -131,11 +114,11 @@ def test_long_retry_after_stops_further_requests_until_then(
     store: Mem0Memory, fake: FakeMem0, sleeps: list[float], clock: ManualClock
 ) -> None:
     fake.faults.append(failure(429, Retry_After="3600"))
-    with pytest.raises(Mem0RateLimitError) as caught:
+    with mem0_error("rate limit") as caught:
         store.retrieve("", "tea")
     assert caught.value.retry_after == 3600
     clock.advance(3599)
-    with pytest.raises(Mem0UnavailableError, match="HTTP 429"):
+    with mem0_error("unavailable", match="HTTP 429"):
         store.retrieve("", "tea")
     assert len(fake.called("/v3/memories/search/")) == 1
     clock.advance(2)
@@ -143,31 +126,24 @@ def test_long_retry_after_stops_further_requests_until_then(
     assert sleeps == []
 
 
-def test_retry_after_may_be_a_date(make_store: MakeStore, fake: FakeMem0) -> None:
-    fake.faults.append(failure(429, Retry_After=formatdate(0, usegmt=True)))
-    with pytest.raises(Mem0RateLimitError) as caught:
-        make_store(retries=0).retrieve("", "tea")
-    assert caught.value.retry_after == 0.0
-
-
 def test_circuit_breaker_opens_and_tries_again(store: Mem0Memory, fake: FakeMem0, clock: ManualClock) -> None:
     def ask() -> None:
         store.retrieve("", "tea")
 
     fake.faults += [failure(500) for _ in range(4)]
-    with pytest.raises(Mem0ServerError):
+    with mem0_error("server"):
         ask()
     count = len(fake.requests)
     clock.advance(29)
-    with pytest.raises(Mem0UnavailableError):
+    with mem0_error("unavailable"):
         ask()
     assert len(fake.requests) == count
     clock.advance(2)
-    with pytest.raises(Mem0ServerError):
+    with mem0_error("server"):
         ask()  # one request tries the service out
     assert len(fake.requests) == count + 1
     clock.advance(31)
-    with pytest.raises(Mem0UnavailableError):
+    with mem0_error("unavailable"):
         ask()  # the pause has doubled
     clock.advance(30)
     ask()
@@ -176,7 +152,7 @@ def test_circuit_breaker_opens_and_tries_again(store: Mem0Memory, fake: FakeMem0
 
 def test_no_answer_in_time(make_store: MakeStore, fake: FakeMem0) -> None:
     fake.faults.append(Fault("hang"))
-    with pytest.raises(Mem0TimeoutError):
+    with mem0_error("timeout"):
         make_store(timeout=0.2, retries=0).retrieve("", "tea")
 
 
@@ -184,21 +160,14 @@ def test_no_answer_in_time(make_store: MakeStore, fake: FakeMem0) -> None:
 def test_an_answer_that_drips_in_ends_too(kind: str, make_store: MakeStore, fake: FakeMem0) -> None:
     """httpx's own limit is between two pieces, so a slow answer would never end."""
     fake.faults.append(Fault(kind))
-    with pytest.raises(Mem0TimeoutError):
+    with mem0_error("timeout"):
         make_store(timeout=0.3, retries=2).retrieve("", "tea")
-
-
-def test_nobody_listens(make_store: MakeStore, network: Allowed) -> None:
-    network.ports.add(9)
-    with pytest.raises(Mem0ConnectionError) as caught:
-        make_store(host="http://127.0.0.1:9", retries=0).retrieve("", "tea")
-    assert not caught.value.maybe_done
 
 
 @pytest.mark.parametrize("ping", [[], "fine", None, 3])
 def test_malformed_ping(ping: object, make_store: MakeStore, fake: FakeMem0) -> None:
     fake.ping = ping
-    with pytest.raises(Mem0AnswerError):
+    with mem0_error("answer"):
         make_store(retries=0).retrieve("", "tea")
 
 
@@ -207,26 +176,15 @@ def test_server_of_another_kind_is_told_from_an_outage(make_store: MakeStore, fa
     store = make_store()
     assert store.update(MemoryWritePayload(inputs_text="I like tea")).status == "queued"
     fake.faults.append(failure(404, "Not Found", path="/v1/ping/"))
-    with pytest.raises(Mem0SetupError, match="as the mem0 platform does"):
+    with mem0_error("setup", match="as the mem0 platform does"):
         store.retrieve("", "tea")
 
 
 @pytest.mark.parametrize("name", ["org_id", "project_id"])
 def test_key_of_another_project_is_refused(name: str, make_store: MakeStore, fake: FakeMem0) -> None:
     """The client of 2.x takes neither id (fault D18: DevAll ends in a TypeError)."""
-    with pytest.raises(Mem0SetupError, match=f"`{name}` is 'other'"):
+    with mem0_error("setup", match=f"`{name}` is 'other'"):
         make_store(**{name: "other"}).retrieve("", "tea")
-
-
-def test_server_that_tells_no_project_is_refused(make_store: MakeStore, fake: FakeMem0) -> None:
-    """The client of 2.x cannot be used without the two ids."""
-    fake.ping = {"status": "ok"}
-    with pytest.raises(Mem0SetupError, match="org_id and project_id"):
-        make_store().retrieve("", "tea")
-
-
-def test_key_of_the_right_project_is_taken(make_store: MakeStore) -> None:
-    assert make_store(org_id="org-1", project_id="proj-1").retrieve("", "tea") == []
 
 
 def test_key_that_is_revoked_in_mid_run(store: Mem0Memory, fake: FakeMem0, clock: ManualClock) -> None:
@@ -236,7 +194,8 @@ def test_key_that_is_revoked_in_mid_run(store: Mem0Memory, fake: FakeMem0, clock
     fake.keys.clear()
     found = manager.retrieve(query="tea?")
     assert found is not None
-    assert isinstance(found.failures[0].error, Mem0AuthError)
+    assert isinstance(found.failures[0].error, Mem0Error)
+    assert found.failures[0].error.kind == "auth"
     assert not found.hits
     manager.update(MemoryWritePayload(inputs_text="I like cake."))
     fake.keys.add(KEY)
@@ -272,20 +231,10 @@ def test_caller_that_handles_an_error_of_its_own_is_not_mistaken(make_store: Mak
     fake.faults.append(failure(500))
     try:
         store.retrieve("", "tea")
-    except Mem0ServerError:
+    except Mem0Error:
         fake.faults.append(failure(422))
-        with pytest.raises(Mem0RejectedError):
+        with mem0_error("rejected"):
             store.retrieve("", "tea")
-
-
-def test_many_threads_share_a_store(store: Mem0Memory, fake: FakeMem0) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda n: store.update(MemoryWritePayload(inputs_text=f"Fact {n}.")), range(24)))
-    assert sorted(fake.texts()) == sorted(f"Fact {n}." for n in range(24))
-    assert len(fake.called("/v1/ping/")) == 1
-    assert store.unsent == 0
 
 
 def test_call_that_took_long_is_not_repeated(
@@ -294,7 +243,7 @@ def test_call_that_took_long_is_not_repeated(
     store = make_store()
     fake.before_each = lambda _: clock.advance(31)
     fake.faults += [failure(500), failure(500)]
-    with pytest.raises(Mem0ServerError):
+    with mem0_error("server"):
         store.retrieve("", "tea")
     assert sleeps == []
 

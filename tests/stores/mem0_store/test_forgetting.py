@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from devmem import MemoryItem, MemoryWritePayload, Scope
 from devmem.storage import EraseRequest, Filter
 from devmem.testing import ManualClock
-from devmem_stores.mem0.errors import Mem0ScopeError
 
-from .conftest import MakeStore
+from .conftest import MakeStore, mem0_error
 from .fake_mem0 import FakeMem0, failure
 
 
@@ -52,5 +49,5 @@ def test_mem0_lists_nobody_without_an_id(make_store: MakeStore) -> None:
     store = make_store(nobody=True)
     assert store.select_erasable(EraseRequest(ids=("of-another-store",))) == []
     assert store.derived_from(["of-another-store"]) == []
-    with pytest.raises(Mem0ScopeError):
+    with mem0_error("scope"):
         store.select_erasable(EraseRequest(text="tea"))

@@ -120,19 +120,3 @@ def test_items_that_are_made_later_are_named(workflow: Path, devmem: Run, fake: 
     archive_a_fact(workflow)
     fake.faults.append(Fault("status", 200, body=b'{"status": "PENDING"}', path="/v3/memories/add/"))
     assert "taken but are not there yet (i1)" in devmem("copy", "archive", "hosted", code=1).stderr
-
-
-def test_items_that_are_not_taken_are_named(workflow: Path, devmem: Run) -> None:
-    with open_stores(load_workflow(workflow), ["archive"]) as stores:
-        stores["archive"].add([MemoryItem(id=f"i{n}", content_summary=" ") for n in range(8)])
-    shown = devmem("copy", "archive", "hosted", code=1).stderr
-    assert "i0 was not taken: the item has no text" in shown
-    assert "and 3 more were not taken" in shown
-
-
-@pytest.mark.parametrize(
-    ("names", "why"), [(("archive", "archive"), "itself"), (("archive", "passing"), "would be lost")]
-)
-def test_copies_that_make_no_sense(names: tuple[str, str], why: str, workflow: Path, devmem: Run) -> None:
-    archive_a_fact(workflow)
-    assert why in devmem("copy", *names, code=2).stderr

@@ -11,7 +11,9 @@ import pytest
 
 from devmem.redaction import hide
 from devmem_stores.mem0 import in_process
-from devmem_stores.mem0.errors import Mem0SetupError, masked
+from devmem_stores.mem0.failures import masked
+
+from .conftest import mem0_error
 
 CODE = """
 import socket, sys
@@ -63,7 +65,7 @@ def test_mem0_that_reports_already_is_refused(tmp_path: Path) -> None:
 
 def test_other_major_versions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(in_process, "version", lambda _: "1.0.11")
-    with pytest.raises(Mem0SetupError, match=r"1\.0\.11 is installed"):
+    with mem0_error("setup", match=r"1\.0\.11 is installed"):
         in_process.check_package()
 
 
