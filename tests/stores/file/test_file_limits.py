@@ -46,12 +46,6 @@ def test_a_name_that_is_no_utf_8_is_indexed_under_a_readable_one(folder: Folder)
     assert store.index().stored == 0
 
 
-def test_two_files_of_one_name_in_the_index_are_reported(folder: Folder) -> None:
-    Path(os.fsdecode(os.fsencode(folder.docs) + b"/caf\xe9.txt")).write_text("The espresso is strong.")
-    folder.write("caf\\xe9.txt", "The tea is weak.")
-    assert "another file has the same name" in problems(loaded(folder))["docs/caf\\xe9.txt"]
-
-
 def test_a_table_that_repeats_a_long_header_is_reported(folder: Folder) -> None:
     header = ",".join("column" * 20 + str(number) for number in range(60))
     folder.write("wide.csv", header + "\n" + "1,2,3,4,5,6,7,8\n" * 2000)
@@ -85,12 +79,6 @@ def paragraphs() -> bytes:
         body = b"<w:p><w:r><w:t>x</w:t></w:r></w:p>" * 300_000
         archive.writestr("word/document.xml", start + body + b"</w:body></w:document>")
     return content.getvalue()
-
-
-def test_a_page_of_openings_alone_takes_no_time(folder: Folder) -> None:
-    folder.write("comments.html", b"<!--" * 300_000)
-    folder.write("z.html", "<p>the valve")
-    assert problems(loaded(folder, max_seconds=30)) == {}
 
 
 def test_a_file_that_takes_too_long_is_reported_once(folder: Folder) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from devmem_stores.file import FileMemory
-from tests.cli.conftest import Devmem, devmem
+from tests.cli.conftest import devmem
 
 from .conftest import Folder, found, names
 
@@ -73,13 +73,6 @@ def _dropped(store: FileMemory) -> None:
     assert names(store) == []
 
 
-def test_files_of_a_missing_source_are_dropped_on_request(folder: Folder) -> None:
-    store = folder.load()
-    _away(folder)
-    _dropped(store)
-    assert store.index().problems.keys() == {"docs"}
-
-
 def test_files_of_an_empty_source_are_dropped_on_request(folder: Folder) -> None:
     store = folder.load()
     _emptied(folder)
@@ -94,18 +87,3 @@ def test_files_of_a_source_that_is_no_longer_configured_are_dropped(folder: Fold
     _away(folder)
     store = folder.reload(store, file_sources="more")
     assert names(store) == ["more/a.txt"]
-
-
-def test_the_command_line_keeps_them_and_drops_them(folder: Folder, devmem: Devmem, tmp_path: Path) -> None:
-    workflow = tmp_path / "team.yaml"
-    workflow.write_text(
-        "memory:\n  - {name: docs, type: file, config: {index_path: index.db, file_sources: [{path: docs}]}}\n"
-    )
-    devmem("index", workflow)
-    _away(folder)
-    assert "1 indexed file(s) are kept" in devmem("index", workflow, "--dry-run", code=1).stderr
-    assert "1 files" in devmem("index", workflow, code=1).stdout
-    searched = devmem("search", workflow, "docs", "key")
-    assert "beside the door" in searched.stdout
-    assert "docs: there is no such file or folder" in " ".join(searched.stderr.split())
-    assert "0 files" in devmem("index", workflow, "--drop-missing", code=1).stdout

@@ -14,18 +14,6 @@ def loaded(folder: Folder, *sources: object) -> list[str]:
     return names(folder.load(file_sources=list(sources)))
 
 
-def test_endings_are_compared_in_any_case(folder: Folder) -> None:
-    folder.write("A.TXT", "x")
-    folder.write("b.txt", "x")
-    assert loaded(folder, {"path": "docs", "file_types": [".TxT"]}) == ["docs/A.TXT", "docs/b.txt"]
-
-
-def test_subfolders_on_request(folder: Folder) -> None:
-    folder.write("deep/er/a.txt", "x")
-    assert loaded(folder, {"path": "docs"}) == ["docs/deep/er/a.txt", "docs/guide.md"]
-    assert loaded(folder, {"path": "docs", "recursive": False}) == ["docs/guide.md"]
-
-
 def test_files_and_patterns(folder: Folder) -> None:
     folder.write("deep/a.txt", "x")
     folder.write("deep/b.md", "x")
@@ -156,9 +144,3 @@ def test_a_guessed_encoding_is_reported_once(folder: Folder, caplog: pytest.LogC
     store.index()
     assert len(caplog.records) == before
     assert dict(store.report.guessed) == {}
-
-
-def test_an_encoding_that_is_given_is_used(folder: Folder) -> None:
-    folder.write("a.txt", "Größe".encode("cp1252"))
-    store = folder.load(file_sources=[{"path": "docs", "file_types": "txt", "encoding": "cp1252"}])
-    assert found(store, "Größe") == ["docs/a.txt:1"]

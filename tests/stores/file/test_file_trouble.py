@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import resource
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -145,28 +144,6 @@ def test_a_full_disk_is_said_and_the_next_load_completes(
     store = folder.load()
     assert len(names(store)) == 41
     assert texts(store) == fresh(folder, tmp_path)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a small file system")
-def test_a_full_tmpfs(folder: Folder, tmp_path: Path) -> None:
-    small = tmp_path / "small"
-    small.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(small)], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("nothing can be mounted here")
-    try:
-        for at in range(40):
-            folder.write(f"{at}.txt", "".join(f"Sentence {at} {number} on the boiler. " for number in range(100)))
-        store = folder.make(index_path=str(small / "index.db"))
-        with pytest.raises(CollectionError):
-            store.load()
-        store.close()
-        subprocess.run(["mount", "-o", "remount,size=30m", str(small)], check=True)
-        store = folder.load(index_path=str(small / "index.db"))
-        assert texts(store) == fresh(folder, tmp_path)
-        store.close()
-    finally:
-        subprocess.run(["umount", "-l", str(small)], check=True)
 
 
 def test_a_file_deleted_while_it_is_read(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:

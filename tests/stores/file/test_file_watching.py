@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -67,14 +66,6 @@ def test_a_burst_is_taken_in_at_once(folder: Folder) -> None:
     assert "docs/burst.txt" in names(store)
 
 
-def test_watching_ends_with_the_store(folder: Folder) -> None:
-    before = set(threading.enumerate())
-    store = folder.load(watch=True)
-    assert set(threading.enumerate()) > before
-    store.close()
-    assert set(threading.enumerate()) <= before
-
-
 def test_an_index_in_its_own_source_does_not_feed_itself(folder: Folder) -> None:
     follower = Follower()
     store = folder.load(index_path="docs/index.db")
@@ -105,8 +96,3 @@ def test_what_goes_wrong_is_said_and_watching_goes_on(
     folder.write("a.txt", "x")
     follower.wait_for("docs/a.txt")
     assert "the disk is away" in caplog.text
-
-
-def test_a_folder_that_is_not_there_is_no_reason_to_fail(folder: Folder, tmp_path: Path) -> None:
-    store = folder.load(file_sources=[{"path": "nowhere/deep"}, {"path": "docs/guide.md"}], watch=True)
-    assert names(store) == ["docs/guide.md"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,6 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from devmem import load_workflow
 from devmem.stores import MemoryQuery, StoreSetup
 from devmem_stores.file import FileConfig, FileMemory
 from tests.command_line import run_devmem
@@ -82,14 +80,6 @@ def workflow(tmp_path: Path) -> Path:
     return file
 
 
-def test_the_example_attaches_both_stores_to_two_nodes() -> None:
-    example = load_workflow(ROOT / "configs/documents.yaml")
-    assert example.warnings == ()
-    attached = [{memory.name for memory in node.config.memories} for node in example.nodes if node.config]
-    assert attached == [{"docs", "notes"}, {"docs", "notes"}]
-    assert {store.type for store in example.memory} == {"file", "simple"}
-
-
 def test_the_example_answers_from_documents_and_notes(workflow: Path) -> None:
     assert devmem("run", workflow, "--input", "Ann cleaned the filter on 3 May.").exit_code == 0
     result = devmem("run", workflow, "--json", "--input", "When is the filter of the boiler cleaned?")
@@ -122,15 +112,6 @@ def test_index_says_what_it_does(workflow: Path) -> None:
     (docs / "bad.md").unlink()
     assert "every file is read again" in devmem("index", workflow, "docs", "--rebuild", "--dry-run").stderr
     assert devmem("index", workflow, "docs", "--rebuild").exit_code == 0
-
-
-def test_index_refuses_what_is_not_made_from_files(workflow: Path, tmp_path: Path) -> None:
-    result = devmem("index", workflow, "notes")
-    assert result.exit_code == 2
-    assert "is of type 'simple', which is not made from files" in result.stderr
-    other = tmp_path / "other.yaml"
-    shutil.copy(ROOT / "configs/simple.yaml", other)
-    assert "no store in this workflow is made from files" in devmem("index", other).stderr
 
 
 def test_index_watches_until_it_is_interrupted(workflow: Path) -> None:

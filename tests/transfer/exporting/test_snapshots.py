@@ -17,7 +17,7 @@ from devmem.errors import DataFileError
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.storage import SqliteCollection
 from devmem.storage.attachments import with_inline_attachments
-from devmem.stores import Provenance, SnapshotBlock, content_hash
+from devmem.stores import Provenance, SnapshotBlock
 from devmem.transfer.exporting import Snapshot, fenced, json_parts, markdown_parts
 from devmem.transfer.importing import FileFormat, open_data
 from tests.strategies import TEXTS, items
@@ -41,27 +41,6 @@ def test_what_was_exported_is_read_back(tmp_path_factory: pytest.TempPathFactory
     path = written(tmp_path_factory.mktemp("exports") / "notes.json", *kept)
     assert open_data(path).format is FileFormat.EXPORT
     assert read(path) == [replace(item, embedding=None) for item in kept]
-
-
-def test_an_item_is_a_line_and_no_vector_is_written(tmp_path: Path) -> None:
-    path = written(tmp_path / "x.json", *(MemoryItem(id=str(n), content_summary="a\nb") for n in range(3)))
-    document = json.loads(path.read_text(encoding="utf-8"))
-    assert {key: document[key] for key in ("format", "version", "store", "type", "exported_at", "count")} == {
-        "format": "devmem-export",
-        "version": 1,
-        "store": "notes",
-        "type": "simple",
-        "exported_at": "2023-11-14T22:13:20Z",
-        "count": 3,
-    }
-    assert len([line for line in path.read_text(encoding="utf-8").splitlines() if '"content_summary"' in line]) == 3
-
-
-def test_it_may_be_written_on_one_line_by_another_tool(tmp_path: Path) -> None:
-    item = MemoryItem(content_summary="hello")
-    path = written(tmp_path / "x.json", item)
-    path.write_text(json.dumps(json.loads(path.read_text(encoding="utf-8"))), encoding="utf-8")
-    assert read(path) == [item]
 
 
 @pytest.mark.parametrize(
@@ -187,10 +166,3 @@ def test_no_control_of_text_direction_reaches_a_page() -> None:
     page = "".join(markdown_parts(snapshot(item)))
     assert not set(page) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
     assert "safe\\u202etxt.exe" in page
-
-
-def test_items_keep_their_hash(tmp_path: Path) -> None:
-    item = MemoryItem(content_summary="a", content_hash=content_hash("made of more than the summary"))
-    (back,) = read(written(tmp_path / "x.json", item))
-    assert isinstance(back, MemoryItem)
-    assert back.content_hash == item.content_hash

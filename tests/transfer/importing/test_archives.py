@@ -62,24 +62,6 @@ def test_an_archive_that_only_fills_the_disk_is_refused(tmp_path: Path, scratch:
     assert not list(scratch.rglob("*.txt"))
 
 
-def test_an_archive_of_mails_notes_pages_and_calendars_is_read(tmp_path: Path, scratch: Path) -> None:
-    path = tmp_path / "takeout.zip"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name in ("mails.mbox", "calendar.ics", "page.html", "notes.md", "table.csv"):
-            archive.write(SAMPLES / name, f"Takeout/{name}")
-        archive.write(SAMPLES / "mails.mbox", "Apple.mbox/mbox")
-        archive.writestr("Apple.mbox/table_of_contents", b"\0\1")
-    found = {Path(name).name: open_data(file).format.value for file, name in data_files(path, scratch)}
-    assert found == {
-        "mbox": "mbox",
-        "mails.mbox": "mbox",
-        "calendar.ics": "ics",
-        "page.html": "html",
-        "notes.md": "markdown",
-        "table.csv": "csv",
-    }
-
-
 def test_files_that_hold_no_data_are_counted(tmp_path: Path, scratch: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "data"
     folder.mkdir()

@@ -76,12 +76,6 @@ def test_a_calendar_is_known_by_its_beginning_and_read_in_any_encoding(tmp_path:
         ]
 
 
-def test_a_fold_within_a_character_is_undone(tmp_path: Path) -> None:
-    path = event(tmp_path, "DTSTART:20250703T180000Z", "SUMMARY:Grüße")
-    path.write_bytes(path.read_bytes().replace("ü".encode(), b"\xc3\r\n \xbc"))
-    assert items(path)[0].content_summary.startswith("Grüße\n")
-
-
 @pytest.mark.parametrize(
     ("zone", "name"),
     [("/mozilla.org/20050126_1/Europe/Berlin", "Europe/Berlin"), ("America/New_York", "America/New_York")],
@@ -165,17 +159,6 @@ def test_an_invalid_time_is_left_out_and_named_with_its_event(
     assert told in caplog.text
 
 
-def test_malformed_lines_and_tasks_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    task = ("BEGIN:VTODO", "SUMMARY:x", "END:VTODO")
-    assert items(event(tmp_path, "SUMMARY:x", "no property", around=task))[0].content_summary == "x"
-    assert "a.ics:8: the line is malformed" in caplog.text
-
-
-def test_a_line_of_ten_megabytes_is_read(tmp_path: Path) -> None:
-    (item,) = items(event(tmp_path, "DTSTART:20250703", "DESCRIPTION:" + "x" * 10_000_000, "Y;" + "a=" * 100_000))
-    assert item.full_text().endswith("xxx")
-
-
 _LINES = st.sampled_from(
     """BEGIN:VEVENT|END:VEVENT|BEGIN:VTIMEZONE|END:VTIMEZONE|TZID:x|DTSTART;TZID=x:20250101T000000|DTSTART:00010101
     |DTEND:99991231|DURATION:-P9W|RRULE:FREQ=YEARLY;BYDAY=5SU;BYMONTH=12|TZOFFSETTO:+2359|TZOFFSETTO:-0100|SUMMARY:a
@@ -190,10 +173,3 @@ def test_whatever_a_calendar_holds_it_is_read_or_refused(
     path = event(tmp_path_factory.getbasetemp(), *(line.strip() for line in lines))
     with suppress(DataFileError):
         assert all(item.content_summary.strip() for item in items(path))
-
-
-def test_without_a_zone_times_are_those_of_the_local_clock(tmp_path: Path) -> None:
-    path = event(tmp_path, "DTSTART:20250703T180000", "DTEND:20250703T190000", "SUMMARY:Call")
-    assert [(item.content_summary, item.event_time) for item in items(path)] == [
-        ("Call\nWhen: 2025-07-03 18:00 to 19:00", parse_time("2025-07-03T18:00"))
-    ]

@@ -48,31 +48,6 @@ def test_a_single_object_on_many_lines_is_told_from_json_lines(tmp_path: Path) -
     assert open_data(broken).format is FileFormat.JSONL
 
 
-def test_an_empty_list_has_no_records(tmp_path: Path) -> None:
-    assert items(stored(tmp_path / "a.json", [])) == []
-
-
-@pytest.mark.parametrize(
-    ("document", "said"),
-    [
-        ([DEVALL, 5], "[1]: expected an object, found int"),
-        ([DEVALL | {"timestamp": "soon"}], "[0]: 'timestamp': not a time: 'soon'"),
-        (
-            [1, 2],
-            "unrecognised format (not one of jsonl, devall, export, chatgpt, claude, claude-code, codex, slack,",
-        ),
-        ({"a": {"b": 1}, "c": 2}, "it has an object with the keys 'a', 'c'"),
-        ("text", "it begins with"),
-    ],
-)
-def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, document: object, said: str) -> None:
-    path = stored(tmp_path / "data.json", document)
-    with pytest.raises(DataFileError) as caught:
-        list(read_records(path))
-    assert str(caught.value).startswith(str(path))
-    assert said in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -88,9 +63,3 @@ def test_what_is_no_document_is_refused(tmp_path: Path, content: bytes, said: st
     with pytest.raises(DataFileError) as caught:
         list(read_records(path))
     assert said in str(caught.value)
-
-
-def test_a_format_can_be_forced(tmp_path: Path) -> None:
-    path = stored(tmp_path / "data.json", [{"a": 1}])
-    with pytest.raises(DataFileError, match="expected a conversation"):
-        items(path, "sharegpt")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.errors import DataFileError, DateOrderError
+from devmem.errors import DataFileError
 from devmem.model.times import parse_time
 from devmem.transfer.importing import open_data
 from tests.transfer.reading import items, items_of
@@ -78,47 +78,6 @@ def test_the_time_is_the_one_that_the_front_matter_names(tmp_path: Path, front: 
 def test_tags_are_a_list_however_they_are_written(tmp_path: Path) -> None:
     (item,) = items(note(tmp_path, "---\ntags: 'a, #b c'\n---\nText.\n"))
     assert item.metadata["tags"] == ["a", "b c"]
-
-
-@pytest.mark.parametrize(
-    ("front", "told"),
-    [
-        (
-            "title: a\ncreated: {{date}}",
-            "note.md:3: the front matter is not usable and is read as text: a list or mapping",
-        ),
-        ("title: [a", "note.md:3: the front matter is not usable and is read as text: this is not valid YAML"),
-        ("a: 1\na: 2", "note.md:3: the front matter is not usable and is read as text: the key 'a' stands here"),
-        ("title: {{title}}\nup: Home\n\ttab: @x", "the front matter is not usable and is read as text"),
-        ("a: " + "[" * 500, "the front matter is not usable and is read as text"),
-    ],
-)
-def test_a_front_matter_that_is_not_valid_is_text_and_is_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, front: str, told: str
-) -> None:
-    """Nothing is lost, and one note with a template does not stop the import of a whole vault."""
-    found = items(note(tmp_path, f"---\n{front}\n---\n\nText.\n"))
-    assert [item.full_text() for item in found] == [f"---\n{front}\n---", "Text."]
-    assert told in caplog.text
-
-
-@pytest.mark.parametrize(
-    "text", ["---\nA text between rules.\n---\n", "---\ntitle: without an end\n", "text\n---\na: b\n---\n", "---\n"]
-)
-def test_rules_are_not_taken_for_a_front_matter(tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str) -> None:
-    assert [item.content_summary for item in items(note(tmp_path, text))] == [text.strip()]
-    assert not caplog.records
-
-
-def test_a_date_that_is_none_is_named_and_an_ambiguous_one_asked_about(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert items(note(tmp_path, "---\ndate: someday\n---\nText.\n"))[0].event_time is None
-    assert "note.md: 'date': not a time: 'someday'" in caplog.text
-    path = note(tmp_path, "---\ndate: 03/04/2025\n---\nText.\n")
-    with pytest.raises(DateOrderError, match="--dates dmy"):
-        items(path)
-    assert items(path, dates="dmy")[0].event_time == parse_time("2025-04-03")
 
 
 @given(st.text(alphabet="ab:-#[]{}&*!|>'\"\n .0", max_size=60))

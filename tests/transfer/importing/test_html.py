@@ -6,13 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.errors import DataFileError, DateOrderError
 from devmem.model.times import parse_time
 from devmem.text.html import read_page
-from devmem.transfer.importing import FileFormat, open_data
 from tests.transfer.reading import items
 
 PAGE = Path(__file__).parents[2] / "data" / "imports" / "page.html"
@@ -35,13 +33,6 @@ def test_a_page_is_its_text_with_title_and_headings() -> None:
     assert {item.event_time for item in found} == {parse_time("2024-05-01T08:00:00Z")}
 
 
-def test_a_page_is_known_by_its_suffix_or_its_beginning(tmp_path: Path) -> None:
-    for name, beginning in (("a.htm", ""), ("b", "<!DOCTYPE html>"), ("c.download", "\ufeff\n<HTML>")):
-        (tmp_path / name).write_text(f"{beginning}<p>Hello", encoding="utf-8")
-        assert open_data(tmp_path / name).format is FileFormat.HTML
-        assert [item.content_summary for item in items(tmp_path / name)] == ["Hello"]
-
-
 @pytest.mark.parametrize("declared", ["iso-8859-1", "windows-1252", "utf-8", "x-unknown", "punycode", ""])
 def test_the_encoding_is_the_declared_one_where_it_fits(tmp_path: Path, declared: str) -> None:
     text = "Für Größe und Öl – „wie üblich“, über dem Flur für die Gäste."
@@ -52,19 +43,6 @@ def test_the_encoding_is_the_declared_one_where_it_fits(tmp_path: Path, declared
     assert [item.content_summary for item in items(path)] == [text]
     path.write_bytes(f"<meta charset=koi8-r><p>{text}".encode())
     assert [item.content_summary for item in items(path, encoding="utf-8")] == [text]
-
-
-def test_a_time_that_is_none_is_named_and_an_ambiguous_one_asked_about(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "a.html"
-    path.write_text('<meta name="date" content="soon"><p>Hello', encoding="utf-8")
-    assert [item.event_time for item in items(path)] == [None]
-    assert "a.html: 'published': not a time: 'soon'" in caplog.text
-    path.write_text('<meta name="date" content="03/04/2025"><p>Hello', encoding="utf-8")
-    with pytest.raises(DateOrderError, match="--dates dmy"):
-        items(path)
-    assert [item.event_time for item in items(path, dates="mdy")] == [parse_time("2025-03-04")]
 
 
 @pytest.mark.parametrize(
@@ -113,30 +91,6 @@ def test_malformed_html_is_read_as_far_as_it_has_text(source: str, expected: lis
 def test_hostile_pages_take_linear_time(piece: str) -> None:
     """Each would take hours if it took time quadratic in the length."""
     read_page(f"<p>{piece * 100_000}")
-
-
-def test_a_page_that_is_no_text_or_too_large_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.html"
-    path.write_bytes(b"<p>\0\1\2\0\0")
-    with pytest.raises(DataFileError, match=r"a\.html: holds zero bytes"):
-        items(path)
-    with (tmp_path / "b.html").open("wb") as file:
-        file.truncate(200_000_001)
-    with pytest.raises(DataFileError, match=r"b\.html: the file has more than 200,000,000 bytes"):
-        items(tmp_path / "b.html")
-
-
-@given(
-    st.lists(
-        st.sampled_from(["<", ">", "<p>", "</p>", "<li", "'", '"', "=", "/", "!--", "-->", "a", " ", "\n", "&lt;"])
-    )
-)
-@example(["<", "a", "=", "'", ">", "a"])
-def test_whatever_is_between_tags_a_page_is_read(pieces: list[str]) -> None:
-    for block in read_page("".join(pieces)).blocks:
-        assert block.text.strip()
-        assert len(block.lines) == len(block.text.split("\n"))
-        assert all(1 <= line <= pieces.count("\n") + 1 for line in block.lines)
 
 
 @given(st.lists(st.text(alphabet=st.characters(categories=["L", "N"]), min_size=1), min_size=1, max_size=8))

@@ -92,16 +92,6 @@ def test_one_bad_record_is_counted_and_named_and_the_rest_is_read(
         list(read_records(path))
 
 
-@pytest.mark.parametrize("key", ["messages", "conversations"])
-def test_an_empty_conversation_is_no_bad_record(tmp_path: Path, key: str) -> None:
-    said = {"role": "user", "content": "Hi."} if key == "messages" else {"from": "human", "value": "Hi."}
-    path = tmp_path / "data.jsonl"
-    path.write_text("\n".join(map(json.dumps, [{key: [said]}, {key: []}])), encoding="utf-8")
-    data = open_data(path)
-    assert len(list(data.records)) == 1
-    assert data.left_out.unusable.count == 0
-
-
 @pytest.mark.parametrize("name", ["data.jsonl", "data.jsonl.gz"])
 def test_a_session_that_is_still_written_lacks_its_last_line_only(tmp_path: Path, name: str) -> None:
     said = {"type": "user", "uuid": "u1", "sessionId": "s", "message": {"role": "user", "content": "The mast is blue."}}
@@ -246,12 +236,3 @@ def test_an_export_of_one_long_line_is_read_in_little_memory(tmp_path: Path, kin
     first, second = (line.split() for line in done.stdout.splitlines())
     assert (second[0], second[1], second[3]) == (kind, "8000", "0")
     assert int(second[2]) - int(first[2]) < 25_000, "KB beside what one conversation takes"
-
-
-def test_progress_is_told_in_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "data.jsonl"
-    path.write_text("".join(json.dumps({"text": "word " * 100, "id": str(at)}) + "\n" for at in range(5_000)))
-    data = open_data(path)
-    places = [data.position() for _ in data.records]
-    assert places == sorted(places)
-    assert 0 < places[0] < places[2_500] < data.size == path.stat().st_size

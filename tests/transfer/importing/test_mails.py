@@ -16,7 +16,7 @@ from devmem.model.record_fields import is_record
 from devmem.model.times import parse_time
 from devmem.transfer.importing import FileFormat, open_data
 from devmem.transfer.importing.mail_text import own_words
-from tests.transfer.reading import items, items_of
+from tests.transfer.reading import items
 
 MAILBOX = Path(__file__).parents[2] / "data" / "imports" / "mails.mbox"
 SEPARATOR = b"From ann@example.org Wed May  1 08:00:00 2024\n"
@@ -69,20 +69,6 @@ def test_a_mail_is_with_sender_and_recipients_other_than_the_owner(tmp_path: Pat
     (tmp_path / "a.eml").write_bytes(sent)
     assert items(tmp_path / "a.eml")[0].metadata["with"] == ["Me", "ann@example.org"]
     assert not any(map(is_record, items(path)))
-
-
-def test_a_mailbox_may_begin_with_a_mark(tmp_path: Path) -> None:
-    (tmp_path / "a.mbox").write_bytes(b"\xef\xbb\xbf" + MAILBOX.read_bytes())
-    assert [item.content_hash for item in items(tmp_path / "a.mbox")] == [item.content_hash for item in items(MAILBOX)]
-
-
-def test_a_mailbox_is_read_packed_and_without_a_suffix(tmp_path: Path) -> None:
-    (tmp_path / "Inbox").write_bytes(MAILBOX.read_bytes())
-    (tmp_path / "a.mbox.gz").write_bytes(gzip.compress(MAILBOX.read_bytes().replace(b"\n", b"\r\n")))
-    expected = [item.content_summary for item in items(MAILBOX)]
-    for name in ("Inbox", "a.mbox.gz"):
-        assert open_data(tmp_path / name).format is FileFormat.MBOX
-        assert [item.content_summary for item in items(tmp_path / name)] == expected
 
 
 def test_one_mail_of_a_file(tmp_path: Path) -> None:
@@ -227,15 +213,6 @@ def test_what_is_no_mail_is_refused(tmp_path: Path, name: str, data: bytes, told
     assert told in str(caught.value)
 
 
-def test_mails_without_a_text_and_bad_dates_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = tmp_path / "a.mbox"
-    path.write_bytes(SEPARATOR + mail("") + b"\n" + SEPARATOR + mail(headers="Date: soon\n"))
-    data = open_data(path)
-    assert [item.event_time for item in items_of(data.records)] == [parse_time("2024-05-01T08:00:00Z")]
-    assert data.left_out.reasons == {"messages without a text": 1}
-    assert "a.mbox:6: mail 2: 'Date': not a time: 'soon'" in caplog.text
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -255,14 +232,6 @@ def test_hostile_mails_are_read(tmp_path: Path, data: bytes) -> None:
     path.write_bytes(data)
     (item,) = items(path)
     assert "Hello" in item.full_text()
-
-
-def test_a_line_of_ten_megabytes_is_read(tmp_path: Path) -> None:
-    path = tmp_path / "a.mbox"
-    path.write_bytes(SEPARATOR + mail("x" * 10_000_000 + "\nend") + b"\n" + SEPARATOR + mail("Next."))
-    first, second = items(path)
-    assert first.full_text().endswith("xx\nend")
-    assert second.content_summary == "Ann: Next."
 
 
 def test_parts_that_nest_too_deeply_are_refused_with_their_place(tmp_path: Path) -> None:
@@ -294,19 +263,6 @@ def test_own_words_are_lines_of_the_mail(lines: list[str]) -> None:
 
 
 _WORDS = st.text(alphabet=st.characters(categories=["L", "N"], exclude_characters="\x1a"), min_size=1, max_size=20)
-
-
-@given(text=_WORDS, subject=_WORDS, name=_WORDS)
-def test_what_python_writes_as_a_mail_is_read_back(
-    tmp_path_factory: pytest.TempPathFactory, text: str, subject: str, name: str
-) -> None:
-    message = EmailMessage()
-    message["From"], message["Subject"] = f'"{name}" <a@example.org>', subject
-    message.set_content(text)
-    path = tmp_path_factory.getbasetemp() / "any.eml"
-    path.write_bytes(message.as_bytes())
-    (item,) = items(path)
-    assert (item.content_summary, item.metadata["subject"]) == (f"{name}: {text}", subject)
 
 
 _PIECES = [

@@ -11,10 +11,10 @@ import pytest
 
 import devmem
 from devmem.errors import DataFileError
-from devmem.messages import AIMessage, MessageQueue, ShortTermMemory, UserMessage, item_to_message
+from devmem.messages import item_to_message
 from devmem.model.items import MemoryItem, SourceKind
 from devmem.transfer.filling import Filler
-from devmem.transfer.importing import FileFormat, open_data, read_records
+from devmem.transfer.importing import FileFormat, open_data
 from tests.transfer.reading import items_of
 
 Write = Callable[[object], Path]
@@ -89,41 +89,6 @@ def test_a_brain_memory_keeps_history_knowledge_and_summary_and_no_key(write: Wr
     assert found[0].provenance.kind is SourceKind.SUMMARY
     assert found[1].metadata["kind"] == "knowledge"
     assert "sk-secret" not in repr(found)
-
-
-def test_the_same_file_gives_the_same_items_again(write: Write) -> None:
-    """Numbers and `0` are no ids, and the same words may be said twice."""
-    file = write([message("Yes.", id="0"), message("Yes.", id="0"), message("No.", id="7")])
-    ids = [item.id for item in items(file)]
-    assert len(set(ids)) == 3
-    assert ids == [item.id for item in items(file)]
-
-
-def test_dumps_of_devmems_own_messages_are_read_too(write: Write) -> None:
-    memory, queue = ShortTermMemory(), MessageQueue()
-    said, answered = UserMessage("When?", source="ann"), AIMessage("On June 2nd.")
-    memory.add_batch([said, answered])
-    queue.push(said, priority=3)
-    queue.push(answered)
-    for dump in (memory.dump(), queue.dump()):
-        found = sorted(items(write(dump)), key=lambda item: item.content_summary)
-        assert [item_to_message(item).identical(one) for item, one in zip(found, (answered, said), strict=True)] == [
-            True,
-            True,
-        ]
-        assert found[0].event_time == answered.created_at
-
-
-def test_what_is_no_message_is_named_by_its_place(write: Write) -> None:
-    with pytest.raises(DataFileError, match=r"storage\[1\]: expected a message of MetaGPT, found int"):
-        list(read_records(write({"storage": [message("one"), 5]})))
-    with pytest.raises(DataFileError, match=r"storage\[0\]: not a message: content"):
-        list(open_data(write({"storage": [{"content": 5}]})).records)
-
-
-def test_a_format_that_is_asked_for_is_checked(write: Write) -> None:
-    with pytest.raises(DataFileError, match="expected MetaGPT's memory"):
-        list(open_data(write([{"text": "one"}]), "metagpt").records)
 
 
 def test_devalls_file_index_is_read_without_its_sources(write: Write) -> None:

@@ -15,7 +15,7 @@ from devmem.model.times import DateOrder
 from devmem.transfer.filling import Filler
 from devmem.transfer.importing import open_data
 from devmem.views.diagrams import transfers_of
-from tests.transfer.reading import items, items_of, summaries
+from tests.transfer.reading import items, summaries
 
 ANDROID = """\
 12/31/23, 10:15 PM - Messages and calls are end-to-end encrypted. Tap to learn more.
@@ -141,27 +141,6 @@ def test_media_deleted_messages_and_notices_are_no_memories(
     assert sum(count for name, count in data.left_out.reasons.items() if reason and reason in name) == (kept is None)
 
 
-def test_the_whole_file_tells_day_and_month_apart_also_where_a_message_came_late(tmp_path: Path) -> None:
-    path = tmp_path / "chat.txt"
-    days = [f"0{day}/0{month}/25, 10:00 - Ann: {day} {month}" for month in (3, 4, 5) for day in (1, 4, 9)]
-    path.write_text("\n".join([*days[:4], days[3].replace("10:00", "09:58"), *days[4:]]), encoding="utf-8")
-    assert [item.event_time for item in items(path)][:2] == [at(2025, 3, 1, 10, 0), at(2025, 3, 4, 10, 0)]
-
-
-def test_one_date_of_another_form_is_named_and_the_others_are_read(tmp_path: Path) -> None:
-    """As of a line that was pasted from another chat."""
-    path = tmp_path / "chat.txt"
-    path.write_text(
-        "13/03/25, 10:00 - Ann: Hi\n14/03/25, 10:00 - Bob: Hi\n03/15/25, 9:00 - Cem: quoted\n", encoding="utf-8"
-    )
-    data = open_data(path)
-    assert [item.event_time for item in items_of(data.records)] == [
-        at(2025, 3, 13, 10, 0),
-        at(2025, 3, 14, 10, 0),
-    ]
-    assert "chat.txt:3: the date does not exist" in str(data.left_out.unusable)
-
-
 def test_messages_of_one_minute_keep_their_order_wherever_they_are_listed(tmp_path: Path) -> None:
     path, said = tmp_path / "chat.txt", list("EDCBAFG")
     path.write_text("".join(f"03.04.25, 09:05 - Uta: {text}\n" for text in said), encoding="utf-8")
@@ -174,12 +153,6 @@ def test_messages_of_one_minute_keep_their_order_wherever_they_are_listed(tmp_pa
         listed = memory.store.recent(9, order=Order.EVENT)
         assert [item.content_summary for item in listed][::-1] == [f"Uta: {text}" for text in said]
         assert [one.text for one in transfers_of(listed)] == [f"Uta: {text}" for text in said]
-
-
-def test_a_note_that_begins_with_a_date_is_text(tmp_path: Path) -> None:
-    path = tmp_path / "notes.txt"
-    path.write_text("2026-06-02 The launch.\n\nAnn gives the talk.\n", encoding="utf-8")
-    assert open_data(path).format == "text"
 
 
 CHAT = {

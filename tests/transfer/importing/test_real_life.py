@@ -194,11 +194,6 @@ def test_what_is_not_understood_is_refused_with_its_place(tmp_path: Path, name: 
     assert said in str(caught.value)
 
 
-def test_a_text_file_that_holds_json_is_read_as_that(tmp_path: Path) -> None:
-    path = written(tmp_path / "chat.txt", (SAMPLES / "sharegpt.json").read_text(encoding="utf-8"))
-    assert open_data(path).format is FileFormat.SHAREGPT
-
-
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -213,17 +208,6 @@ def test_a_note_that_begins_with_a_bracket_is_text(tmp_path: Path, name: str, te
     path = written(tmp_path / name, text)
     assert open_data(path).format == ("markdown" if name.endswith("md") else "text")
     assert [item.content_summary for item in items(path)] == [text.strip().replace("[[Old Mill]]", "Old Mill")]
-
-
-def test_conversations_on_lines_of_their_own(tmp_path: Path) -> None:
-    lines = [json.dumps(one) for one in json.loads((SAMPLES / "sharegpt.json").read_text(encoding="utf-8"))]
-    path = written(tmp_path / "chat.jsonl", "\n".join(lines))
-    assert [item.content_summary for item in items(path)] == SAID["sharegpt.json"][1]
-
-
-def test_records_with_content_parts(tmp_path: Path) -> None:
-    path = written(tmp_path / "a.jsonl", '{"role": "user", "content": [{"type": "text", "text": "Hi."}], "time": 5}\n')
-    assert [(item.content_summary, item.event_time) for item in items(path)] == [("user: Hi.", 5.0)]
 
 
 _KEYS = (
@@ -276,14 +260,6 @@ def test_texts_and_tables_may_have_another_encoding(
     assert ("a.csv is not UTF-8" in caplog.text) == (not encoding.startswith("utf"))
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "iso2022_jp"])
-def test_an_encoding_that_looks_like_ascii_is_detected(encoding: str, tmp_path: Path) -> None:
-    """The bytes of all of them are valid UTF-8, so that nothing but noise would be stored."""
-    text = "明日の会議は三時です" if encoding == "iso2022_jp" else "The launch is on June 2nd."
-    (tmp_path / "a.txt").write_bytes(text.encode(encoding))
-    assert [one.content_summary for one in items(tmp_path / "a.txt")] == [text]
-
-
 def test_of_damaged_utf_8_only_the_damage_is_lost(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """As of a download that was cut off."""
     text = "会议改到星期五下午三点，地点在二楼会议室。"
@@ -291,16 +267,6 @@ def test_of_damaged_utf_8_only_the_damage_is_lost(tmp_path: Path, caplog: pytest
     assert [one.content_summary for one in items(tmp_path / "a.txt")] == ["one", text[:-1] + "\ufffd"]
     assert "a.txt is damaged UTF-8; 1 of its characters could not be read" in caplog.text
     assert "first on line 3" in caplog.text
-
-
-def test_damage_behind_a_mark_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    text = "会议改到星期五下午三点"
-    (tmp_path / "a.txt").write_bytes(text.encode("utf-8-sig")[:-1])
-    assert [one.content_summary for one in items(tmp_path / "a.txt")] == [text[:-1] + "\ufffd"]
-    assert "a.txt is damaged UTF-8; 1 of its characters" in caplog.text
-    (tmp_path / "b.txt").write_bytes(text.encode("utf-16")[:-1])
-    with pytest.raises(DataFileError, match=r"b\.txt: is not utf-16"):
-        items(tmp_path / "b.txt")
 
 
 def test_a_guess_is_named_once_and_can_be_corrected(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -323,20 +289,6 @@ def test_lines_of_json_are_utf_8(tmp_path: Path) -> None:
     file.write_bytes(b'{"text": "caf\xc3\xa9"}\n{"text": "caf\xe9"}\n')
     with pytest.raises(DataFileError, match=":2: the line is not UTF-8"):
         list(read_records(file, "jsonl"))
-
-
-def test_a_row_without_a_text_is_left_out_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    file = tmp_path / "a.csv"
-    file.write_text("text,who\none,ann\n,ben\ntwo,cleo\n", encoding="utf-8")
-    assert [one.content_summary for one in items(file)] == ["one", "two"]
-    assert "a.csv:3: the row has no text and is left out" in caplog.text
-
-
-def test_what_a_bot_says_in_an_attachment_is_read(tmp_path: Path) -> None:
-    said = {"ts": "1700000000.1", "type": "message", "subtype": "bot_message", "username": "ci", "text": ""}
-    file = tmp_path / "general.json"
-    file.write_text(json.dumps([{**said, "attachments": [{"fallback": "Build 7 failed"}]}]), encoding="utf-8")
-    assert [one.content_summary for one in items(file)] == ["ci: Build 7 failed"]
 
 
 @settings(max_examples=examples(50), deadline=None)

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.errors import DataFileError, DateOrderError
+from devmem.errors import DateOrderError
 from devmem.model.times import parse_time
-from devmem.transfer.importing import open_data
-from tests.transfer.reading import items, summaries
+from tests.transfer.reading import items
 
 GERMAN = """\
 Datum;Uhrzeit;Absender;Betreff;Nachricht;Raum
@@ -90,15 +89,6 @@ def test_day_and_month_that_may_be_both_are_asked_about_once(tmp_path: Path) -> 
     assert [item.event_time for item in items(path, dates="mdy")][1] == parse_time("2025-03-04")
 
 
-def test_rows_that_contradict_one_another_are_named(tmp_path: Path) -> None:
-    path = table(tmp_path, "text,date\na,31/12/2025\nb,12/31/2025\nc,30/12/2025\n")
-    data = open_data(path)
-    assert summaries(data.records) == ["a", "c"]
-    assert f"{path}:3: 'time': not a time: '12/31/2025'" in str(data.left_out.unusable)
-    with pytest.raises(DataFileError, match=r"a\.csv:2: .*is `--dates mdy` right"):
-        items(path, dates="mdy")
-
-
 @pytest.mark.parametrize(
     ("header", "row", "time", "metadata"),
     [
@@ -117,20 +107,6 @@ def test_dates_and_clocks_of_two_columns_are_one_time(
     (item,) = items(table(tmp_path, f"{header}\n{row}\n"))
     assert item.event_time == (parse_time(time) if time else None)
     assert item.metadata == metadata
-
-
-def test_excels_line_about_the_delimiter_is_understood(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = table(tmp_path, "sep=;\ntext;a,b,c\nLampe;1\n;2\n")
-    assert [item.content_summary for item in items(path)] == ["Lampe"]
-    assert "a.csv:4: the row has no text" in caplog.text
-
-
-def test_a_field_that_is_too_large_is_refused_with_its_line(tmp_path: Path) -> None:
-    path = table(tmp_path, f"text\na\n{'x' * 10_000_001}\n")
-    with pytest.raises(DataFileError, match=r"a\.csv:\d+: the table cannot be read: field larger than field limit"):
-        items(path)
-    path = table(tmp_path, f"text\n{'x' * 9_999_999}\n")
-    assert len(items(path)[0].full_text()) > 9_999_999
 
 
 _CELL = st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
