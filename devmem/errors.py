@@ -74,7 +74,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal
 
 from devmem.redaction import location_without_credentials, without_credentials
 
@@ -584,59 +584,34 @@ class BrainRedisError(DevmemError):
         super().__init__(f"{text} {advice}".strip())
 
 
-Mem0Problem: TypeAlias = Literal[
-    "setup",
-    "scope",
-    "auth",
-    "rate limit",
-    "timeout",
-    "connection",
-    "server",
-    "model",
-    "answer",
-    "rejected",
-    "unavailable",
-    "unknown",
-]
-"""Why mem0 failed: `setup` is the package, the configuration or the project, `scope` that no id says whose memories are
-meant, `server` a status of 5xx, `model` a model behind `mode: oss`, `answer` one that mem0's API does not promise, and
-`unavailable` that requests back off after repeated failures."""
 _MEM0_ADVICE: Final[Mapping[str, str]] = {
-    "scope": "Set `user_id`, `agent_id` or `run_id` in the store's `config`, or give the node a `role`.",
-    "auth": "Check the store's `api_key`; unsent writes are kept and go out with the new one.",
-    "timeout": "`timeout` sets how long a request may take.",
-    "answer": "Does `host` lead to a server that speaks the mem0 platform's API?",
+    "scope": " Set `user_id`, `agent_id` or `run_id` in the store's `config`, or give the node a `role`.",
+    "auth": " Check the store's `api_key`; unsent writes are kept and go out with the new one.",
+    "timeout": " `timeout` sets how long a request may take.",
+    "answer": " Does `host` lead to a server that speaks the mem0 platform's API?",
 }
 
 
 class Mem0Error(DevmemError):
-    """mem0 could not do what it was asked; the text never holds the key."""
+    """mem0 could not do what it was asked; the text never holds the key.
+
+    Attributes:
+        kind: `setup` (package, configuration, project), `scope` (no id says whose memories are meant), `auth`,
+            `rate limit`, `timeout`, `connection`, `server` (5xx), `model` (behind `mode: oss`), `answer` (none that
+            mem0's API promises), `rejected`, `unavailable` (requests back off), or `unknown`.
+        maybe_done: whether it may have been done all the same.
+        status: of HTTP.
+        retry_after: seconds after which the service wants to be asked again.
+    """
 
     def __init__(
-        self,
-        kind: Mem0Problem,
-        operation: str,
-        detail: str,
-        *,
-        maybe_done: bool = False,
-        status: int | None = None,
+        self, kind: str, operation: str, detail: str, *, maybe_done: bool = False, status: int | None = None,
         retry_after: float | None = None,
-    ) -> None:
-        """Word the error.
-
-        Args:
-            kind: why it failed.
-            operation: what was tried.
-            detail: what mem0 or the connection said.
-            maybe_done: whether it may have been done all the same.
-            status: of HTTP.
-            retry_after: seconds after which the service wants to be asked again.
-        """
+    ) -> None:  # fmt: skip
         self.kind, self.operation, self.maybe_done, self.status = kind, operation, maybe_done, status
-        self.retry_after = retry_after
         wait = "" if retry_after is None else f"; it wants to be asked again in {retry_after:g} s"
-        self.detail = f"{detail.rstrip('.')}{wait}"
-        super().__init__(f"mem0 could not {operation}: {self.detail}. {_MEM0_ADVICE.get(kind, '')}".rstrip())
+        self.detail, self.retry_after = f"{detail.rstrip('.')}{wait}", retry_after
+        super().__init__(f"mem0 could not {operation}: {self.detail}.{_MEM0_ADVICE.get(kind, '')}")
 
 
 class Mem0RejectedError(Mem0Error):

@@ -19,9 +19,9 @@ from devmem.transfer.importing.records import (
     Origin,
     Turn,
     digest,
-    listed,
     numbered,
     read_each,
+    shaped,
     speaker_of,
     text_of_content,
     turn_items,
@@ -125,8 +125,8 @@ def _conversations(
 
 
 def _openai_turn(name: str, raw: object, origin: Origin) -> Turn | str:
-    if not isinstance(raw, Mapping) or raw.get("role") not in _OPENAI_ROLES:
-        raise origin.error(f"expected a message with one of the roles {', '.join(_OPENAI_ROLES)}")
+    form = f"a message with one of the roles {', '.join(_OPENAI_ROLES)}"
+    raw = shaped(raw, lambda message: message.get("role") in _OPENAI_ROLES, form, origin)
     speaker, key = speaker_of(raw["role"]), time_key(raw)
     if speaker is None:
         return NOT_SAID
@@ -140,8 +140,7 @@ def _openai_turn(name: str, raw: object, origin: Origin) -> Turn | str:
 
 
 def _sharegpt_turn(name: str, raw: object, origin: Origin) -> Turn | str:
-    if not isinstance(raw, Mapping) or not _is_sharegpt_turn(raw):
-        raise origin.error("expected a conversation whose turns have `from` and `value`")
+    raw = shaped(raw, _is_sharegpt_turn, "a conversation whose turns have `from` and `value`", origin)
     if (speaker := speaker_of(raw["from"])) is None:
         return NOT_SAID
     return Turn(text=text_of_content(raw["value"], origin), speaker=speaker, conversation=name)
@@ -202,10 +201,10 @@ def is_chatgpt(raw: object) -> bool:
     return isinstance(raw, Mapping) and isinstance(raw.get("mapping"), Mapping) and "title" in raw
 
 
-def _chatgpt(raw: object, origin: Origin) -> Iterator[MemoryItem]:
-    if not isinstance(raw, Mapping) or not is_chatgpt(raw):
-        raise origin.error("expected a conversation with `title` and `mapping`")
-    name = str(raw.get("conversation_id") or raw.get("id") or origin.entry)
+def chatgpt_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+    """Yield an item for each message of the branch that is shown."""
+    chat = shaped(raw, is_chatgpt, "a conversation with `title` and `mapping`", origin)
+    name = str(chat.get("conversation_id") or chat.get("id") or origin.entry)
 
     def turn(message: Mapping[str, Any], here: Origin) -> Turn | str:
         content, about, author = message.get("content"), message.get("metadata"), message.get("author")
@@ -220,10 +219,10 @@ def _chatgpt(raw: object, origin: Origin) -> Iterator[MemoryItem]:
             id=str(message["id"]) if message.get("id") else None,
             time=here.event_time("create_time", message.get("create_time") or None),
             conversation=name,
-            metadata={"title": raw["title"]} if raw["title"] else {},
+            metadata={"title": chat["title"]} if chat["title"] else {},
         )
 
-    branch = _shown_branch(raw["mapping"], raw.get("current_node"), "parent", origin.at(".mapping"))
+    branch = _shown_branch(chat["mapping"], chat.get("current_node"), "parent", origin.at(".mapping"))
     messages = ((node["message"], here) for node, here in branch if isinstance(node.get("message"), Mapping))
     yield from turn_items(messages, turn)
 
@@ -266,10 +265,11 @@ def is_open_webui(raw: object) -> bool:
     return isinstance(history, Mapping) and isinstance(history.get("messages"), Mapping)
 
 
-def _open_webui(raw: object, origin: Origin) -> Iterator[MemoryItem]:
-    if not isinstance(raw, Mapping) or not is_open_webui(raw):
-        raise origin.error("expected a chat with `history` and its `messages`")
-    chat, title = raw["chat"], raw.get("title") or raw["chat"].get("title")
+def open_webui_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+    """Yield an item for each message of the branch that is shown."""
+    whole = shaped(raw, is_open_webui, "a chat with `history` and its `messages`", origin)
+    chat = whole["chat"]
+    title, name = whole.get("title") or chat.get("title"), str(whole.get("id") or chat.get("id") or origin.entry)
 
     def turn(message: Mapping[str, Any], here: Origin) -> Turn | str:
         if (speaker := speaker_of(message.get("role"))) is None:
@@ -281,7 +281,7 @@ def _open_webui(raw: object, origin: Origin) -> Iterator[MemoryItem]:
             speaker=speaker,
             id=str(message["id"]) if message.get("id") else None,
             time=here.event_time("timestamp", message.get("timestamp")),
-            conversation=str(raw.get("id") or chat.get("id") or origin.entry),
+            conversation=name,
             metadata={"title": title} if title else {},
         )
 
@@ -298,13 +298,11 @@ def is_claude(raw: object) -> bool:
     return isinstance(raw, Mapping) and isinstance(raw.get("chat_messages"), list)
 
 
-def _claude(raw: object, origin: Origin) -> Iterator[MemoryItem]:
-    messages = listed(raw, "chat_messages", origin)
-    about = raw if isinstance(raw, Mapping) else {}
+def claude_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+    """Yield an item for each message."""
+    chat = shaped(raw, is_claude, "an object with a list `chat_messages`", origin)
 
-    def turn(message: object, here: Origin) -> Turn | str:
-        if not isinstance(message, Mapping):
-            raise here.error(f"expected a message, found {type(message).__name__}")
+    def turn(message: Mapping[str, Any], here: Origin) -> Turn | str:
         if (speaker := speaker_of(message.get("sender"))) is None:
             raise here.error(f"'sender': expected 'human' or 'assistant', found {message.get('sender')!r}")
         said = text_of_content(message.get("content"), here) or text_of_content(message.get("text"), here)
@@ -314,16 +312,12 @@ def _claude(raw: object, origin: Origin) -> Iterator[MemoryItem]:
             speaker=speaker,
             id=str(message["uuid"]) if message.get("uuid") else None,
             time=here.event_time("created_at", message.get("created_at")),
-            conversation=str(about.get("uuid") or origin.entry),
-            metadata={"title": about["name"]} if about.get("name") else {},
+            conversation=str(chat.get("uuid") or origin.entry),
+            metadata={"title": chat["name"]} if chat.get("name") else {},
         )
 
-    yield from turn_items(numbered(messages, origin.at(".chat_messages")), turn)
+    yield from turn_items(numbered(chat["chat_messages"], origin.at(".chat_messages")), turn)
 
-
-read_chatgpt: Final[_Reader] = partial(read_each, read=_chatgpt)
-read_open_webui: Final[_Reader] = partial(read_each, read=_open_webui)
-read_claude: Final[_Reader] = partial(read_each, read=_claude)
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d\.json")
 _TS: Final = re.compile(r"\d{9,11}\.\d+")
@@ -352,18 +346,14 @@ def read_slack(lines: Iterable[Line]) -> Iterator[MemoryItem]:
     for raw in chain(document if isinstance(document, list) else (), (raw for raw, _ in messages)):
         profile = raw.get("profile", raw.get("user_profile")) if isinstance(raw, Mapping) else None
         if isinstance(raw, Mapping) and isinstance(profile, Mapping):
-            name = next((at[key] for at in (profile, raw) for key in _NAMES if at.get(key)), None)
-            if (user := raw.get("id") or raw.get("user")) and name:
+            given = (at.get(key) for at in (profile, raw) for key in ("display_name", "real_name", "name"))
+            if (user := raw.get("id") or raw.get("user")) and (name := next(filter(None, given), None)):
                 names[str(user)] = str(name)
     yield from turn_items(messages, partial(_slack_turn, names, channel))
 
 
-_NAMES: Final = ("display_name", "real_name", "name")
-
-
 def _slack_turn(names: Mapping[str, str], channel: str | None, raw: object, origin: Origin) -> Turn | str:
-    if not isinstance(raw, Mapping) or not is_slack(raw):
-        raise origin.error("expected a message with `ts`")
+    raw = shaped(raw, is_slack, "a message with `ts`", origin)
     if raw.get("subtype") not in _SLACK_SAID:
         return "notices of the program"
     user = str(raw.get("user") or raw.get("bot_id") or "")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from devmem.model.items import MemoryItem
 from devmem.transfer.importing.chats import NOT_SAID
-from devmem.transfer.importing.records import Line, Origin, Turn, speaker_of, text_of_content, turn_items
+from devmem.transfer.importing.records import Line, Origin, Turn, shaped, speaker_of, text_of_content, turn_items
 
 _OF_CLAUDE_CODE: Final = frozenset({"uuid", "sessionId", "message"})
 _OF_CODEX: Final = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
@@ -49,17 +49,13 @@ def read_claude_code(lines: Iterable[Line]) -> Iterator[MemoryItem]:
     return turn_items(lines, _claude_code_turn)
 
 
-def _claude_code_turn(raw: object, origin: Origin) -> Turn | str:
-    if not isinstance(raw, Mapping):
-        raise origin.error(f"expected an object, found {type(raw).__name__}")
+def _claude_code_turn(raw: Mapping[str, Any], origin: Origin) -> Turn | str:
     if raw.get("type") == "summary" and isinstance(raw.get("summary"), str):
         about = {"kind": "summary", "summary_of": str(raw.get("leafUuid") or "") or None}
         return Turn(text=raw["summary"], speaker="", metadata=about)
     if not is_claude_code(raw) or raw.get("isMeta") or raw.get("isSidechain"):
         return "notes of the program, and messages of subagents"
     message = raw["message"]
-    if not isinstance(message, Mapping):
-        raise origin.error(f"'message': expected an object, found {type(message).__name__}")
     speaker = speaker_of(message.get("role"))
     is_summary = bool(raw.get("isCompactSummary"))
     if not (text := _own_words(speaker, message.get("content"), origin)):
@@ -83,9 +79,9 @@ def read_codex(lines: Iterable[Line]) -> Iterator[MemoryItem]:
 
     def turn(raw: object, origin: Origin) -> Turn | str:
         nonlocal session, folder
-        payload = raw.get("payload") if isinstance(raw, Mapping) else None
-        if not isinstance(raw, Mapping) or not isinstance(payload, Mapping):
-            raise origin.error("expected an entry with `type` and `payload`")
+        form = "an entry with `type` and `payload`"
+        raw = shaped(raw, lambda entry: isinstance(entry.get("payload"), Mapping), form, origin)
+        payload = raw["payload"]
         if raw.get("type") == "session_meta":
             session = str(payload["id"]) if payload.get("id") else session
             folder = {"folder": payload["cwd"]} if payload.get("cwd") else {}

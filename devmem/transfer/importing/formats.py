@@ -16,7 +16,7 @@ from devmem.transfer.importing import chats, coding_sessions, memories, phone_ch
 from devmem.transfer.importing.calendars import is_calendar, is_contacts, read_calendar, read_contacts
 from devmem.transfer.importing.files import LISTS, FileFormat, Source, parse_json
 from devmem.transfer.importing.mails import is_mail, is_mbox, read_eml, read_mbox
-from devmem.transfer.importing.prose import is_html, read_html, read_markdown, read_text, read_texts
+from devmem.transfer.importing.prose import is_html, read_html, read_markdown, read_text, text_items
 from devmem.transfer.importing.records import (
     LeftOut,
     Line,
@@ -256,6 +256,11 @@ def _either(one: _Test, other: _Test) -> _Test:
     return lambda heads: one(heads) or other(heads)
 
 
+def _each_value(read: Callable[[Any, Origin], Iterator[Record]]) -> Callable[[Iterable[Line]], Iterator[Record]]:
+    """Return a reader of lines that are independent of one another."""
+    return lambda lines: read_each(lines, read)
+
+
 def _read_plain(lines: Iterable[Line]) -> Iterator[Record]:
     ids = RecordIds()
 
@@ -276,14 +281,14 @@ def _is_file_index(raw: object) -> bool:
 _JSON: Final[Mapping[FileFormat, tuple[_Test, Callable[[Iterable[Line]], Iterator[Any]]]]] = {
     FileFormat.CLAUDE_CODE: (_any(coding_sessions.is_claude_code), coding_sessions.read_claude_code),
     FileFormat.CODEX: (_any(coding_sessions.is_codex), coding_sessions.read_codex),
-    FileFormat.EXPORT: (_any(memories.is_export), memories.read_export),
+    FileFormat.EXPORT: (_any(memories.is_export), _each_value(memories.exported_items)),
     FileFormat.METAGPT: (
         _either(_any(memories.is_metagpt), _list_of(memories.is_metagpt_message)),
         memories.read_metagpt,
     ),
-    FileFormat.CHATGPT: (_half(chats.is_chatgpt), chats.read_chatgpt),
-    FileFormat.CLAUDE: (_half(chats.is_claude), chats.read_claude),
-    FileFormat.OPEN_WEBUI: (_half(chats.is_open_webui), chats.read_open_webui),
+    FileFormat.CHATGPT: (_half(chats.is_chatgpt), _each_value(chats.chatgpt_items)),
+    FileFormat.CLAUDE: (_half(chats.is_claude), _each_value(chats.claude_items)),
+    FileFormat.OPEN_WEBUI: (_half(chats.is_open_webui), _each_value(chats.open_webui_items)),
     FileFormat.SLACK: (_half(chats.is_slack), chats.read_slack),
     FileFormat.DISCORD: (_any(phone_chats.is_discord), phone_chats.read_discord),
     FileFormat.FACEBOOK: (_any(phone_chats.is_facebook), phone_chats.read_facebook),
@@ -292,12 +297,12 @@ _JSON: Final[Mapping[FileFormat, tuple[_Test, Callable[[Iterable[Line]], Iterato
         _either(_any(chats.is_langchain), _list_of(chats.is_langchain_message)),
         chats.read_langchain,
     ),
-    FileFormat.MCP_MEMORY: (_half(memories.is_mcp_memory), memories.read_mcp_memory),
-    FileFormat.KEEP: (_any(memories.is_keep), memories.read_keep),
-    FileFormat.MEM0: (_half(memories.is_mem0), memories.read_mem0),
+    FileFormat.MCP_MEMORY: (_half(memories.is_mcp_memory), _each_value(memories.mcp_memory_items)),
+    FileFormat.KEEP: (_any(memories.is_keep), _each_value(memories.keep_items)),
+    FileFormat.MEM0: (_half(memories.is_mem0), _each_value(memories.mem0_items)),
     FileFormat.SHAREGPT: (_half(chats.is_sharegpt), chats.read_sharegpt),
     FileFormat.OPENAI: (_either(_half(chats.is_openai_example), _list_of(chats.is_openai_message)), chats.read_openai),
-    FileFormat.TEXTS: (_half(lambda raw: isinstance(raw, str)), read_texts),
+    FileFormat.TEXTS: (_half(lambda raw: isinstance(raw, str)), _each_value(text_items)),
     FileFormat.DEVALL: (_any(_is_file_index), _read_plain),
     FileFormat.JSONL: (_any(looks_like_record), _read_plain),
 }

@@ -26,6 +26,7 @@ from devmem.transfer.importing.records import (
     digest,
     numbered,
     read_each,
+    shaped,
     text_item,
     text_of,
     unique_id,
@@ -55,14 +56,10 @@ def exported_fields(document: object, origin: Origin) -> tuple[str, ...]:
     return tuple(fields)
 
 
-def read_export(lines: Iterable[Line]) -> Iterator[MemoryItem]:
+def exported_items(document: object, origin: Origin) -> Iterator[MemoryItem]:
     """Yield the items exactly as they were, without vectors: nothing says which model made them."""
-    return read_each(lines, _exported)
-
-
-def _exported(document: object, origin: Origin) -> Iterator[MemoryItem]:
-    if not is_export(document) or not isinstance(document, Mapping) or not isinstance(document.get("items"), LISTS):
-        raise origin.error(f"expected an object with `format` = {FORMAT!r} and `items`")
+    form = f"an object with `format` = {FORMAT!r} and `items`"
+    document = shaped(document, lambda raw: is_export(raw) and isinstance(raw.get("items"), LISTS), form, origin)
     version, items = document.get("version"), document["items"]
     if version != VERSION:
         raise origin.error(f"the export has version {version!r}, known is {VERSION}: upgrade devmem.")
@@ -72,8 +69,7 @@ def _exported(document: object, origin: Origin) -> Iterator[MemoryItem]:
 
 
 def _exported_item(raw: object, origin: Origin) -> Iterator[MemoryItem]:
-    if not isinstance(raw, Mapping) or not isinstance(raw.get("id"), str):
-        raise origin.error("expected an item with an `id`")
+    raw = shaped(raw, lambda item: isinstance(item.get("id"), str), "an item with an `id`", origin)
     try:
         yield load_item({key: value for key, value in raw.items() if key != "embedding"})
     except ValidationError as error:
@@ -93,20 +89,11 @@ def is_mem0(raw: object) -> bool:
     return isinstance(one, Mapping) and {"id", "memory"} <= one.keys()
 
 
-def read_mem0(lines: Iterable[Line]) -> Iterator[MemoryItem]:
+def mem0_items(raw: Mapping[str, Any], origin: Origin) -> Iterator[MemoryItem]:
     """Yield an item for each memory, under its id."""
-    return read_each(lines, _mem0_items)
-
-
-def _mem0_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
-    if not isinstance(raw, Mapping):
-        raise origin.error(f"expected a memory, found {type(raw).__name__}")
     if isinstance(raw.get("results"), LISTS):
-        yield from read_each(numbered(raw["results"], origin), _mem0_items)
+        yield from read_each(numbered(raw["results"], origin), mem0_items)
         return
-    given = raw.get("metadata") or {}
-    if not isinstance(given, Mapping):
-        raise origin.error(f"'metadata': expected an object, found a value of type {type(given).__name__}")
     scope = {part: text_of(raw, key, origin) for key, part in _SCOPE.items() if raw.get(key) is not None}
     item = text_item(
         origin=origin,
@@ -114,7 +101,7 @@ def _mem0_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
         text=text_of(raw, "memory", origin),
         event_time=origin.event_time("created_at", raw.get("created_at")),
         scope=Scope(**scope),
-        metadata={**{key: raw[key] for key in _KEPT if raw.get(key)}, **given},
+        metadata={**{key: raw[key] for key in _KEPT if raw.get(key)}, **(raw.get("metadata") or {})},
     )
     last_day = raw.get(_LAST_DAY)
     # In mem0 a memory is there until this day has ended in UTC.
@@ -191,7 +178,7 @@ def _unwrapped(raw: object) -> object:
 
 
 def _item_of_message(raw: Mapping[str, Any], origin: Origin, seen: Counter[str]) -> MemoryItem:
-    key = time_key(raw)
+    key, own = time_key(raw), raw.get("id")
     # MetaGPT keeps no time: that of reading is not when it was said, and would make another item of it each time.
     time = origin.event_time(key, raw[key]) if key else None
     known = {name: value for name, value in raw.items() if name != key} | ({} if time is None else {"created_at": time})
@@ -202,21 +189,14 @@ def _item_of_message(raw: Mapping[str, Any], origin: Origin, seen: Counter[str])
         raise origin.error(str(error)) from error
     item = message_to_item(
         message,
-        item_id=_id_of(raw, seen),
+        # The same file gives the same items again, also those of messages whose ids are not unique.
+        item_id=own if isinstance(own, str) and len(own) >= _UNIQUE_LENGTH else unique_id(digest(raw), seen),
         scope=Scope(),
         summary=shorten(readable_text(message), SUMMARY_LENGTH),
         stored_at=message.created_at,
         timed=time is not None,
     )
     return replace(item, trust=TRUST[SourceKind.IMPORT])
-
-
-def _id_of(raw: Mapping[str, Any], seen: Counter[str]) -> str:
-    """Return a message's id where it is unique, else a digest by which the same file gives the same items again."""
-    own = raw.get("id")
-    if isinstance(own, str) and len(own) >= _UNIQUE_LENGTH:
-        return own
-    return unique_id(digest(raw), seen)
 
 
 def _item_of_summary(summary: object, origin: Origin) -> MemoryItem:
@@ -238,14 +218,9 @@ def is_mcp_memory(raw: object) -> bool:
     return is_relation or (raw.get("type") == "entity" and {"name", "observations"} <= raw.keys())
 
 
-def read_mcp_memory(lines: Iterable[Line]) -> Iterator[MemoryItem]:
+def mcp_memory_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
     """Yield an item for each observation of an entity, for an entity without any, and for each relation."""
-    return read_each(lines, _mcp_memory_items)
-
-
-def _mcp_memory_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
-    if not isinstance(raw, Mapping) or not is_mcp_memory(raw):
-        raise origin.error("expected an entity with `name` and `observations`, or a relation")
+    raw = shaped(raw, is_mcp_memory, "an entity with `name` and `observations`, or a relation", origin)
     if raw["type"] == "relation":
         names = {key: text_of(raw, key, origin) for key in ("from", "relationType", "to")}
         text = f"{names['from']} {names['relationType'].replace('_', ' ')} {names['to']}"
@@ -265,14 +240,9 @@ def is_keep(raw: object) -> bool:
     return isinstance(raw, Mapping) and {"isTrashed", "userEditedTimestampUsec"} <= raw.keys()
 
 
-def read_keep(lines: Iterable[Line]) -> Iterator[MemoryItem]:
-    """Yield the item of each note that is not in the trash: its title, its text and its list."""
-    return read_each(lines, _keep_items)
-
-
-def _keep_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
-    if not isinstance(raw, Mapping) or not is_keep(raw):
-        raise origin.error("expected a note of Google Keep")
+def keep_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+    """Yield the item of a note that is not in the trash: its title, its text and its list."""
+    raw = shaped(raw, is_keep, "a note of Google Keep", origin)
     if raw["isTrashed"]:
         origin.leave("notes in the trash")
         return

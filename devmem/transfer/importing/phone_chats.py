@@ -14,7 +14,17 @@ from devmem.errors import DateOrderError
 from devmem.model.items import MemoryItem
 from devmem.model.times import DateOrder, NumericDate, numeric_date
 from devmem.transfer.importing.files import LISTS, Source
-from devmem.transfer.importing.records import Line, Origin, Turn, listed, numbered, read_each, turn_items, with_files
+from devmem.transfer.importing.records import (
+    Line,
+    Origin,
+    Turn,
+    listed,
+    numbered,
+    read_each,
+    shaped,
+    turn_items,
+    with_files,
+)
 
 _Reader: TypeAlias = Callable[[Iterable[Line]], Iterator[MemoryItem]]
 _NOTICES: Final = "notices of the program"
@@ -170,11 +180,9 @@ def _chats(turn: Callable[[Mapping[str, Any], Any, Origin], Turn | str], step: i
         step: -1 where the newest message stands first.
     """
 
-    def read_chat(raw: object, origin: Origin) -> Iterator[MemoryItem]:
-        if not isinstance(raw, Mapping):
-            raise origin.error(f"expected a chat, found {type(raw).__name__}")
-        if isinstance(raw.get("chats"), Mapping):
-            yield from read_each(numbered(listed(raw["chats"], "list", origin), origin.at("chats.list")), read_chat)
+    def read_chat(raw: Any, origin: Origin) -> Iterator[MemoryItem]:  # noqa: ANN401 - any value of JSON
+        if isinstance(raw, Mapping) and isinstance(chats := raw.get("chats"), Mapping):
+            yield from read_each(numbered(listed(chats, "list", origin), origin.at("chats.list")), read_chat)
             return
         messages = listed(raw, "messages", origin)
         lines = numbered(messages, origin.at(".messages" if origin.entry else "messages"))
@@ -183,9 +191,7 @@ def _chats(turn: Callable[[Mapping[str, Any], Any, Origin], Turn | str], step: i
     return lambda lines: read_each(lines, read_chat)
 
 
-def _telegram_turn(chat: Mapping[str, Any], raw: object, origin: Origin) -> Turn | str:
-    if not isinstance(raw, Mapping):
-        raise origin.error(f"expected a message, found {type(raw).__name__}")
+def _telegram_turn(chat: Mapping[str, Any], raw: Mapping[str, Any], origin: Origin) -> Turn | str:
     if raw.get("type") != "message":
         return _NOTICES
     return Turn(
@@ -212,16 +218,14 @@ def is_discord(raw: object) -> bool:
 
 
 def _discord_turn(chat: Mapping[str, Any], raw: object, origin: Origin) -> Turn | str:
-    author = raw.get("author") if isinstance(raw, Mapping) else None
-    if not isinstance(raw, Mapping) or not isinstance(author, Mapping):
-        raise origin.error("expected a message with an `author`")
+    raw = shaped(raw, lambda message: isinstance(message.get("author"), Mapping), "a message with an `author`", origin)
     if raw.get("type") not in ("Default", "Reply", None):
         return _NOTICES
     channel = chat["channel"] if isinstance(chat["channel"], Mapping) else {}
     files = [one.get("fileName") for one in raw.get("attachments") or () if isinstance(one, Mapping)]
     return Turn(
         text=with_files(str(raw.get("content") or ""), files),
-        speaker=str(author.get("nickname") or author.get("name") or ""),
+        speaker=str(raw["author"].get("nickname") or raw["author"].get("name") or ""),
         id=f"discord/{raw['id']}" if raw.get("id") else None,
         time=origin.event_time("timestamp", raw.get("timestamp")),
         conversation=str(channel.get("name") or channel.get("id") or "discord"),
@@ -234,8 +238,7 @@ def is_facebook(raw: object) -> bool:
 
 
 def _facebook_turn(chat: Mapping[str, Any], raw: object, origin: Origin) -> Turn | str:
-    if not isinstance(raw, Mapping) or not raw.get("sender_name"):
-        raise origin.error("expected a message with `sender_name`")
+    raw = shaped(raw, lambda message: bool(message.get("sender_name")), "a message with `sender_name`", origin)
     if raw.get("is_unsent") or not raw.get("content"):
         return _DELETED if raw.get("is_unsent") else _ATTACHED
     return Turn(

@@ -17,8 +17,7 @@ from devmem.model.items import MemoryItem
 from devmem.model.times import parse_time
 from devmem.text.html import HtmlPage, read_page
 from devmem.transfer.importing.files import Source
-from devmem.transfer.importing.records import Line as JsonLine
-from devmem.transfer.importing.records import Origin, digest, read_each, text_item, unique_id
+from devmem.transfer.importing.records import Origin, digest, text_item, unique_id
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 _FRONT_MATTER_KEY: Final = re.compile(r"""["']?[^\s:#-][^:]{0,80}:(?:\s|$)""")
@@ -236,12 +235,8 @@ def _blocks(page: HtmlPage) -> Iterator[Paragraph]:
             yield block.lines[0], [text for _, text in headings], block.text
 
 
-def read_texts(lines: Iterable[JsonLine]) -> Iterator[MemoryItem]:
-    """Yield an item for each text that is not blank."""
-    return read_each(lines, _text_items)
-
-
-def _text_items(text: object, origin: Origin) -> Iterator[MemoryItem]:
+def text_items(text: object, origin: Origin) -> Iterator[MemoryItem]:
+    """Yield the item of a text that is not blank."""
     if not isinstance(text, str):
         raise origin.error(f"expected a text, found {type(text).__name__}")
     if text.strip():

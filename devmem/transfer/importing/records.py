@@ -259,10 +259,12 @@ def read_record(raw: object, origin: Origin, ids: RecordIds) -> Record:
         raise origin.error(f"expected an object, found {type(raw).__name__}")
     try:
         if "payload" in raw:
-            return _payload(raw["payload"], origin)
+            return load_payload(raw["payload"])
         if "content_summary" in raw and not raw.keys() & _ONLY_PLAIN:
             return _dumped(raw, origin, ids)
         return _plain(raw, origin, ids)
+    except ValidationError as error:
+        raise origin.invalid(error) from error
     except ValueError as error:
         # A name or a value that no item may have.
         raise origin.error(str(error)) from error
@@ -320,13 +322,6 @@ def _imported(origin: Origin) -> Provenance:
     return Provenance(kind=SourceKind.IMPORT, name=origin.path.name)
 
 
-def _payload(raw: object, origin: Origin) -> MemoryWritePayload:
-    try:
-        return load_payload(raw)
-    except ValidationError as error:
-        raise origin.invalid(error) from error
-
-
 def _dumped(raw: Mapping[str, Any], origin: Origin, ids: RecordIds) -> MemoryItem:
     """Read an item as `dump_item` or DevAll wrote it, without its vector: nothing says which model made that."""
     known = {key: value for key, value in raw.items() if key not in ("embedding", "embedding_model")}
@@ -335,10 +330,7 @@ def _dumped(raw: Mapping[str, Any], origin: Origin, ids: RecordIds) -> MemoryIte
         for key in ("timestamp", "created_at", "event_time", _EXPIRY_KEY)
         if known.get(key) is not None
     }
-    try:
-        item = load_item({**({} if "id" in known else {"id": ids.of(raw, origin)}), **known, **times})
-    except ValidationError as error:
-        raise origin.invalid(error) from error
+    item = load_item({**({} if "id" in known else {"id": ids.of(raw, origin)}), **known, **times})
     if raw.get("provenance"):
         return item
     # An export of devmem leaves out defaults, such as full trust; only other programs' items have no hash.
@@ -457,6 +449,13 @@ def read_each(lines: Iterable[tuple[_Raw, Origin]], read: Callable[[Any, Origin]
         except (TypeError, ValueError, AttributeError, LookupError, OverflowError) as error:
             # A value of another type than the program of this format writes, somewhere within.
             origin.left_out.unusable.add(origin.error(f"it has an unexpected form ({error})"))
+
+
+def shaped(raw: object, is_one: Callable[[Mapping[str, Any]], bool], form: str, origin: Origin) -> Mapping[str, Any]:
+    """Return an object of a form; raises `DataFileError`, which names the form, for any other value."""
+    if not isinstance(raw, Mapping) or not is_one(raw):
+        raise origin.error(f"expected {form}")
+    return raw
 
 
 def listed(raw: object, key: str, origin: Origin) -> Sequence[Any]:

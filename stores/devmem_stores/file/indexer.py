@@ -33,7 +33,7 @@ from devmem.stores import (
 )
 from devmem_stores.file.chunks import VERSION, Chunk, Chunking, Limits
 from devmem_stores.file.parser import Parser
-from devmem_stores.file.sources import Found, Read, Scan, read
+from devmem_stores.file.sources import Found, Scan, read
 
 FILE: Final = "file"
 """Kind of the row of a file."""
@@ -304,7 +304,14 @@ class Indexer:
         try:
             content = read(found, self._recipe.limits)
             self._counts.files_read += 1
-            record = _read_record(content, self._recipe.chunks(found.encoding))
+            record = FileRecord(
+                name=found.name,
+                size=content.found.size,
+                mtime_ns=content.found.mtime_ns,
+                checked_ns=content.checked_ns,
+                sha256=content.sha256,
+                recipe=self._recipe.chunks(found.encoding),
+            )
             is_same = known is not None and known.sha256 == record.sha256
             if known is not None and is_same and self._recipe.made(known, found.encoding) and not rebuild:
                 self._counts.unchanged += 1
@@ -386,24 +393,13 @@ class Indexer:
         tell()
 
 
-def _read_record(content: Read, recipe: str) -> FileRecord:
-    found = content.found
-    return FileRecord(
-        name=found.name,
-        size=found.size,
-        mtime_ns=found.mtime_ns,
-        checked_ns=content.checked_ns,
-        sha256=content.sha256,
-        recipe=recipe,
-    )
-
-
 def _item_of(name: str, chunk: Chunk, now: float) -> MemoryItem:
     """Return the item of a chunk; `now` is in seconds since the epoch.
 
     The file's name is found by its words, and is no part of the embedded text: a rename needs no new embedding.
     """
-    cited = _citation(name, chunk)
+    lines = f"{chunk.first}" if chunk.first == chunk.last else f"{chunk.first}-{chunk.last}"
+    cited = f"{name}:{lines}" if chunk.page is None else f"{name}:page {chunk.page}"
     metadata: dict[str, JsonValue] = {
         "source_type": "file",
         "path": name,
@@ -430,10 +426,3 @@ def _item_of(name: str, chunk: Chunk, now: float) -> MemoryItem:
         provenance=Provenance(kind=SourceKind.FILE, name=name),
         trust=TRUST[SourceKind.FILE],
     )
-
-
-def _citation(name: str, chunk: Chunk) -> str:
-    """Return the place of a chunk: `docs/guide.md:40-62`, or `paper.pdf:page 3` where there are pages."""
-    if chunk.page is not None:
-        return f"{name}:page {chunk.page}"
-    return f"{name}:{chunk.first}" if chunk.first == chunk.last else f"{name}:{chunk.first}-{chunk.last}"

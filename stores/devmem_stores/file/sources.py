@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, TypeAlias
 
 from pathspec import GitIgnoreSpec
 
@@ -21,63 +21,36 @@ from devmem.text.files import expanded
 from devmem_stores.file.chunks import Limits
 from devmem_stores.file.config import FileSource
 
-
-@dataclass(frozen=True, slots=True)
-class _Rules:
-    folder: Path
-    """Folder that the patterns are relative to."""
-    spec: GitIgnoreSpec
-
-    def verdict(self, path: Path, *, is_folder: bool) -> bool | None:
-        """Whether the path is left out; None when no pattern matches it."""
-        relative = path.relative_to(self.folder).as_posix()
-        return self.spec.check_file(f"{relative}/" if is_folder else relative).include
+_Layer: TypeAlias = tuple[Path, GitIgnoreSpec]
+"""Patterns, and the folder that they are relative to."""
 
 
-class Exclusion:
-    """Rules for the entries of one folder; a deeper `.gitignore` takes precedence, as in git."""
-
-    def __init__(self, exclude: _Rules | None, layers: Sequence[_Rules] = (), *, gitignore: bool = False) -> None:
-        self._exclude, self._layers, self._gitignore = exclude, tuple(layers), gitignore
-
-    @classmethod
-    def of(cls, root: Path, exclude: Sequence[str], *, gitignore: bool) -> Exclusion:
-        """Return the rules of a source; raises `OSError` when a `.gitignore` above it cannot be read."""
-        rules = _Rules(root, GitIgnoreSpec.from_lines(exclude)) if exclude else None
-        above = [_read(folder) for folder in _above(root)] if gitignore else []
-        return cls(rules, [layer for layer in above if layer is not None], gitignore=gitignore)
-
-    def inside(self, folder: Path) -> Exclusion:
-        """Return the rules for a folder's entries; raises `OSError` when its `.gitignore` cannot be read."""
-        layer = _read(folder) if self._gitignore else None
-        return self if layer is None else Exclusion(self._exclude, (*self._layers, layer), gitignore=True)
-
-    def leaves_out(self, path: Path, *, is_folder: bool) -> bool:
-        """Whether an entry is left out."""
-        if self._gitignore and is_folder and path.name == ".git":
-            return True
-        if self._exclude is not None and self._exclude.verdict(path, is_folder=is_folder):
-            return True
-        for layer in reversed(self._layers):
-            verdict = layer.verdict(path, is_folder=is_folder)
-            if verdict is not None:
-                return verdict
-        return False
+def _is_ignored(path: Path, layers: Sequence[_Layer], *, is_folder: bool) -> bool:
+    """Whether the first patterns that match a path leave it out."""
+    for folder, spec in layers:
+        verdict = spec.check_file(path.relative_to(folder).as_posix() + "/" * is_folder).include
+        if verdict is not None:
+            return verdict
+    return False
 
 
-def _above(root: Path) -> list[Path]:
-    """Return the folders above a source up to the repository that it is in, outermost first."""
-    for at, folder in enumerate([root, *root.parents]):
-        if (folder / ".git").exists():
-            return list(reversed([root, *root.parents][1 : at + 1]))
-    return []
-
-
-def _read(folder: Path) -> _Rules | None:
+def _ignored_in(folder: Path) -> list[_Layer]:
+    """Return the patterns of a folder's `.gitignore`, if it has one; raises `OSError` when it cannot be read."""
     file = folder / ".gitignore"
     if not file.is_file():
+        return []
+    return [(folder, GitIgnoreSpec.from_lines(file.read_text("utf-8", errors="replace").splitlines()))]
+
+
+def _ignored_above(root: Path, scan: Scan) -> list[_Layer] | None:
+    """Return the patterns above a source, up to the repository that it is in, innermost first; None on a failure."""
+    folders = [root, *root.parents]
+    repository = next((at for at, folder in enumerate(folders) if (folder / ".git").exists()), 0)
+    try:
+        return [layer for folder in folders[1 : repository + 1] for layer in _ignored_in(folder)]
+    except OSError as error:
+        scan.problems[str(root)] = f"a .gitignore cannot be read: {error}"
         return None
-    return _Rules(folder, GitIgnoreSpec.from_lines(file.read_text("utf-8", errors="replace").splitlines()))
 
 
 DEFAULT_TYPES: Final = frozenset(
@@ -215,22 +188,18 @@ class Sources:
         if none:
             scan.problems[source.path] = "no file matches this pattern"
 
-    def _rules(self, root: Path, source: FileSource, scan: Scan) -> Exclusion:
-        try:
-            return Exclusion.of(root, source.exclude, gitignore=source.gitignore)
-        except OSError as error:
-            scan.problems[str(root)] = f"a .gitignore cannot be read: {error}"
-            return Exclusion.of(root, source.exclude, gitignore=False)
-
     def _below(self, root: Path, name: str, source: FileSource, scan: Scan) -> Iterator[Found]:
         """Walk a folder, entries in order; a link that leads out of the source is not followed."""
+        exclude: list[_Layer] = [(root, GitIgnoreSpec.from_lines(source.exclude))]
+        above = _ignored_above(root, scan) if source.gitignore else None
         real_root = os.path.realpath(root)
-        waiting = [(root, name, self._rules(root, source, scan))]
+        waiting = [(root, name, above)]
         walked = {real_root}
         while waiting:
-            folder, folder_name, rules = waiting.pop()
+            folder, folder_name, layers = waiting.pop()
             try:
-                rules = rules.inside(folder)
+                # A deeper `.gitignore` takes precedence, as in git.
+                layers = None if layers is None else [*_ignored_in(folder), *layers]
                 entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
             except OSError as error:
                 scan.problems[_readable(folder_name)] = f"the folder cannot be listed: {error.strerror or error}"
@@ -239,10 +208,12 @@ class Sources:
             deeper = []
             for entry in entries:
                 path, entry_name = Path(entry.path), os.path.normpath(f"{folder_name}/{entry.name}")
-                if entry.is_symlink() and not _is_inside(path, Path(real_root)):
+                if entry.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(real_root):
                     continue
                 is_folder = _is_folder(entry, entry_name, scan)
-                if is_folder is None or rules.leaves_out(path, is_folder=is_folder):
+                if is_folder is None or any(
+                    _is_ignored(path, each, is_folder=is_folder) for each in (exclude, layers or ())
+                ):
                     continue
                 if not is_folder:
                     if _has_type(path, source):
@@ -251,7 +222,7 @@ class Sources:
                     real = os.path.realpath(path)
                     if real not in walked:
                         walked.add(real)
-                        deeper.append((path, entry_name, rules))
+                        deeper.append((path, entry_name, layers))
             waiting += reversed(deeper)
 
     def _found(self, path: Path, name: str, source: FileSource, scan: Scan) -> Iterator[Found]:
@@ -327,10 +298,6 @@ def _has_type(path: Path, source: FileSource) -> bool:
     if source.file_types is None:
         return path.suffix.lower() in DEFAULT_TYPES
     return any(name.endswith(suffix) for suffix in source.file_types)
-
-
-def _is_inside(path: Path, root: Path) -> bool:
-    return Path(os.path.realpath(path)).is_relative_to(os.path.realpath(root))
 
 
 _TRIES: Final = 3
