@@ -15,12 +15,11 @@ import html
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 from devmem.text import display
-from devmem.text.patterns import lazy_pattern
+from devmem.text.patterns import lazy_pattern, read_patterns
 
 ENOUGH: Final = 3
 """Weight of the cues from which a part of a text is taken for an order."""
@@ -36,9 +35,6 @@ _JOINED: Final = 150
 _DECODED: Final = 20_000
 """Characters of an encoding that are decoded."""
 
-_DEFINITION: Final = lazy_pattern(r"(?P<name>[A-Z_]+) = (?P<pattern>.+)")
-_CUE: Final = lazy_pattern(r"(?P<weight>\d) (?P<name>[a-z ]+): (?P<pattern>.+)")
-_PART: Final = lazy_pattern(r"\{([A-Z_]+)\}")
 _UNFINISHED: Final = lazy_pattern(r"(?:^|\s)[a-z']+,?$|[\u3400-\u9fff，、]$")
 _SENTENCE_END: Final = lazy_pattern(r"[.!?。！？\n]+")
 _BROKEN_LINE: Final = lazy_pattern(r"(?<=[\w,])\r?\n[ \t]*(?=[a-z][^:\n]*(?:\n|$))")
@@ -81,21 +77,10 @@ class OrderCue(NamedTuple):
 @cache
 def order_cues() -> dict[str, list[OrderCue]]:
     """Return the cues of `english`, `chinese` and `forged` text, in the order of the file."""
-    found: dict[str, list[OrderCue]] = {}
-    parts: dict[str, str] = {}
-    cues: list[OrderCue] = []
-    for line in files("devmem.text").joinpath("data", "order_cues.txt").read_text("utf-8").splitlines():
-        if line.startswith("["):
-            cues = found.setdefault(line.strip("[]"), [])
-        elif part := _DEFINITION.fullmatch(line):
-            parts[part["name"]] = _expanded(part["pattern"], parts)
-        elif cue := _CUE.fullmatch(line):
-            cues.append(OrderCue(cue["name"], int(cue["weight"]), lazy_pattern(_expanded(cue["pattern"], parts))))
-    return found
-
-
-def _expanded(pattern: str, parts: Mapping[str, str]) -> str:
-    return _PART.sub(lambda named: parts[named[1]], pattern)
+    return {
+        section: [OrderCue(label[2:], int(label[0]), lazy_pattern(pattern)) for label, pattern in entries]
+        for section, entries in read_patterns("order_cues.txt").items()
+    }
 
 
 def find_order(text: str) -> str | None:

@@ -12,10 +12,10 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
-from functools import partial
+from functools import cache, partial
 from typing import Final, NamedTuple, TypeAlias
 
-from devmem.text.patterns import lazy_pattern
+from devmem.text.patterns import lazy_pattern, read_patterns
 
 AskedAt: TypeAlias = datetime | float
 """The time of a question: a `datetime`, whose zone is the asker's, or seconds since the epoch (the machine's zone)."""
@@ -119,7 +119,7 @@ def session_named(text: str) -> int | None:
 
 
 def _session(text: str) -> re.Match[str] | None:
-    return _SESSION.search(text) if _SESSION_HINT.search(text) else None
+    return _word("session").search(text) if _SESSION_HINT.search(text) else None
 
 
 def _wall_clock(asked_at: AskedAt) -> tuple[datetime, tzinfo | None] | None:
@@ -217,7 +217,7 @@ def _readings(text: str, named: Sequence[_Named], today: datetime) -> list[_Read
 def _named_in(text: str) -> list[_Named]:
     """Return the times that a normalised text names, in order; none overlaps another."""
     found, rest, has_chinese = [], text, _HAN.search(text) is not None
-    for form in _FORMS:
+    for form in _forms():
         if form.is_chinese and not has_chinese:
             continue
         matches = list(form.pattern.finditer(rest))
@@ -233,13 +233,15 @@ def _reading(text: str, one: _Named, last: _Named | None, today: datetime) -> _R
         return _Reading(one.at, last.until, _range(one, last, today), cycle)
     if related := _related(text, one, today):
         return related
-    if one.bare and not _in_front(one.form.alone or _IN, text, one):
+    if one.bare and not _in_front(one.form.alone or _word("in"), text, one):
         return None
-    if one.form.read is _ahead and _PAST.search(text, 0, one.at):
+    if one.form.read is _ahead and _word("past").search(text, 0, one.at):
         return None  # "How much did he earn in two weeks?" names no time to come
     start, end = one.read(today)
     until, exact = one.until, None
-    if end - start == _DAY and (part := _PART_BEHIND.match(text, until) or _PART_INSIDE.search(text, one.at, until)):
+    if end - start == _DAY and (
+        part := _word("part_behind").match(text, until) or _word("part_inside").search(text, one.at, until)
+    ):
         first, behind = _HOURS[part["part"][0].lower()]
         until, exact = max(until, part.end()), (start + timedelta(hours=first), start + timedelta(hours=behind))
     elif one.form.read in (_ago, _ahead) and not one.groups.get("few") and _DAY < end - start <= 7 * _DAY:
@@ -250,11 +252,14 @@ def _reading(text: str, one: _Named, last: _Named | None, today: datetime) -> _R
 
 def _related(text: str, named: _Named, today: datetime) -> _Reading | None:
     """Resolve a date together with the words beside it; None when these add nothing."""
-    for pattern, read in (*_BEHIND, _ONWARD) if _in_front(_FROM, text, named) else _BEHIND:
+    behind = _words_beside("behind")
+    if _in_front(_word("from"), text, named):
+        behind = [*behind, (_word("onward"), _open)]
+    for pattern, read in behind:
         match = pattern.match(text, named.until)
         if match and (span := read(match, named, today)):
             return _Reading(named.at, match.end(), span, named.cycle)
-    for pattern, read in _AHEAD:
+    for pattern, read in _words_beside("ahead"):
         match = _in_front(pattern, text, named)
         if match and not (_stands_alone(text, named) or match.groupdict().get("since")):
             continue
@@ -274,8 +279,8 @@ def _stands_alone(text: str, named: _Named) -> bool:
         return True
     word = text[named.at : named.until]
     if word.isdigit() or word in {"may", "march"}:
-        return _ENDS_HERE.match(text, named.until) is not None
-    return _NAME.match(text, named.until) is None
+        return _word("ends_here").match(text, named.until) is not None
+    return _word("name").match(text, named.until) is None
 
 
 def _joined_with(text: str, named: Sequence[_Named], at: int) -> _Named | None:
@@ -292,20 +297,20 @@ def _is_range(text: str, first: _Named, second: _Named) -> bool:
     gap = text[first.until : second.at]
     if len(gap) > _APART or not _stands_alone(text, second):
         return False
-    if _in_front(_BETWEEN, text, first) and _AND.fullmatch(gap):
+    if _in_front(_word("between"), text, first) and _word("and").fullmatch(gap):
         return True
-    if _AND_CHINESE.fullmatch(gap):
-        return _BETWEEN_CHINESE.match(text, second.until) is not None
-    to = _TO.search(gap)
+    if _word("and_chinese").fullmatch(gap):
+        return _word("between_chinese").match(text, second.until) is not None
+    to = _word("to").search(gap)
     if to is None:
         return False
-    if _in_front(_FROM, text, first):
+    if _in_front(_word("from"), text, first):
         return not _SENTENCE_END.search(gap, 0, to.start())
     # "5 May - 2023" is a date and its year, "may to" no month, "Monday to Friday" every week.
     if gap[: to.start()].strip() or (second.bare and first.cycle and not second.cycle):
         return False
     return not first.bare or (
-        first.cycle != _WEEKLY and (text[first.at].isupper() or _in_front(_IN, text, first) is not None)
+        first.cycle != _WEEKLY and (text[first.at].isupper() or _in_front(_word("in"), text, first) is not None)
     )
 
 
@@ -314,10 +319,13 @@ def _is_pair(text: str, first: _Named, second: _Named) -> bool:
     gap = text[first.until : second.at]
     if first.bare or second.bare:
         return False
-    if first.cycle and _PAIR.fullmatch(gap):
+    if first.cycle and _word("pair").fullmatch(gap):
         return True
     # "2025年1月和3月" has its year once.
-    return bool(first.cycle or second.cycle) and (_AND_CHINESE.fullmatch(gap) or _LISTED.fullmatch(gap)) is not None
+    return (
+        bool(first.cycle or second.cycle)
+        and (_word("and_chinese").fullmatch(gap) or _word("listed").fullmatch(gap)) is not None
+    )
 
 
 def _range(first: _Named, second: _Named, today: datetime) -> Span:
@@ -656,12 +664,9 @@ _CYCLES: Final[Mapping[_Read, int]] = {_date: _YEARLY, _part_of_year: _YEARLY, _
 """Days after which what a reader resolves comes again, where neither its year nor "last" or "next" is said."""
 
 
-# The forms. A pattern ignores case: with Unicode's rules for case "ſeven" and "fıve" would match, which no table knows,
-# and a month's name inside a Chinese text would have no word boundary.
-
-
-def _pattern(source: str) -> re.Pattern[str]:
-    return lazy_pattern(source, re.IGNORECASE | re.ASCII)
+# The forms and the words beside them are in `data/times.txt`. A pattern ignores case: with Unicode's rules for case
+# "ſeven" and "fıve" would match, which no table knows, and a month's name inside a Chinese text would have no word
+# boundary.
 
 
 class _Form(NamedTuple):
@@ -675,217 +680,61 @@ class _Form(NamedTuple):
     """Matches what has to stand before a word that is not always a time; None where it always is."""
 
 
-def _form(source: str, read: _Read, *, alone: re.Pattern[str] | None = None) -> _Form:
-    return _Form(_pattern(source), _HAN.search(source) is not None, read, alone)
-
-
-_N: Final = r"(?P<number>\d+|an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|couple)"
-_COUNT: Final = rf"(?:(?P<few>(?:a\s+)?few|several)|(?:a\s+)?{_N}(?:\s+of)?)"
-_COUNT_CHINESE: Final = r"(?:(?P<number>(?<!\d)\d+)|(?P<few>[几幾数數]))"
-_UNIT: Final = r"(?P<unit>day|week|month|year)"
-_UNIT_CHINESE: Final = r"[个個]?(?P<unit>天|日|周|週|星期|[礼禮]拜|月|年)"
-_WHICH: Final = r"(?P<which>last|past|previous|this(?:\s+(?:past|coming))?|next|coming|upcoming)"
-_YEAR: Final = r"(?P<year>\d{4}|(?:last|this|next)\s+year)"
-_YEAR_CHINESE: Final = r"(?P<year>(?<!\d)\d{4}\s*年|[今去明前后後]年)"
-_MONTH: Final = (
-    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
-    r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)"
-)
-_MONTH_CHINESE: Final = rf"(?:{_YEAR_CHINESE}\s*)?(?<!\d)(?P<month>1[0-2]|0?[1-9])"
-_WEEKDAY: Final = r"(?P<day>(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?-i:Mon|Tue|Wed|Thu|Fri|Sat|Sun))\b"
-_TH: Final = r"(?:st|nd|rd|th)?"
-_UP_TO: Final = r"(?:[-–—~]|to|until|till|through)"
-_ENDS: Final = (
-    r"(?=\s*(?:$|[^\w\s-])|\s+-|\s+(?:and|or|but|if|while|i|you|he|she|it|they|we|that|this|who|what|when|where|which|how|"
-    r"did|do|does|had|has|have|was|were|is|are|in|at|on|with|for|to)\b)"
-)
-"""Lookahead after a word that does not qualify a noun, unlike "2023 winners", "10 people" or "summer camp"."""
-_PART: Final = r"(?P<part>morning|afternoon|evening|night|早上|上午|中午|下午|傍晚|晚上|晚|早)(?![a-z])"
-_ABOUT: Final = r"(?:(?:the|about|around|roughly|early|mid|late)[\s-]+|(?P<edge>end|start|beginning|middle)\s+of\s+)*"
-"""Words that may stand between a preposition and its date."""
-_IN: Final = _pattern(r"\b(?:in|during|of)\s+(?:(?:early|mid|late)[\s-]+)?$")
-_AT: Final = _pattern(r"\b(?:in|on|at|over|during|of)\s+(?:the\s+)?(?:(?:early|mid|late)[\s-]+)?$")
-_ON: Final = _pattern(r"\bon\s+$")
-
-_FORMS: Final = (
-    _form(r"(?<![\d.])(?P<year>(?:19|20)\d\d)[-/.](?P<month>\d{1,2})[-/.](?P<day>\d{1,2})(?=T\d|\b(?!\.?\d))", _date),
-    _form(
-        r"(?<![\d./])(?P<first>\d\d?)(?P<sign>[./])\s?(?P<second>\d\d?)(?P=sign)\s?(?P<year>(?:19|20)\d\d)\b(?!\.?\d)",
-        _numeric_date,
-    ),
-    _form(rf"{_MONTH_CHINESE}(?=\s*[-–—~到至]\s*(?:1[0-2]|0?[1-9])\s*月(?!\s*\d))", _date),
-    _form(
-        rf"{_MONTH_CHINESE}\s*月(?:份?的?(?P<third>[上中下])旬|份|\s*(?P<day>\d{{1,2}})"
-        r"(?:\s*[日号號]?\s*[-–—~到至]\s*(?P<last>\d{1,2}))?\s*[日号號])?",
-        _date,
-    ),
-    _form(
-        rf"(?:{_YEAR_CHINESE}\s*的?)?(?:(?:第?(?=[1-4]季度)|Q(?=[1-4]\b))(?P<quarter>[1-4])(?:季度)?"
-        r"|(?<![孕月])第(?P<week>\d\d)[周週]"
-        r"|(?P<holiday>平安夜|[圣聖][诞誕](?:[节節夜]|(?![树樹老礼禮装裝卡歌帽快]))|跨年夜"
-        r"|元旦|[情万萬][人圣聖][节節]|[劳勞][动動][节節]|[国國][庆慶](?:[节節]|(?![装裝活阅閱快]))))",
-        _part_of_year,
-    ),
-    _form(rf"(?:{_YEAR_CHINESE}\s*的?|(?P<which>上|[这這]|下)[个個])(?P<season>[春夏秋冬])[天季]?", _part_of_year),
-    _form(rf"(?:{_YEAR_CHINESE}\s*的?)(?P<half>[上下])半年", _year),
-    _form(r"(?P<year>(?<!\d)(?:19|20)\d\d(?=\s*[-–—~到至]\s*\d{4}\s*年)|\d{4}\s*年)", _year),
-    _form(
-        rf"(?<![\d:.-])\b(?P<between>between\s+(?:the\s+)?)?(?P<day>\d{{1,2}}){_TH}\s*(?(between)and|{_UP_TO})\s*"
-        rf"(?:the\s+)?(?P<last>\d{{1,2}}){_TH}(?:\s+of)?\s+{_MONTH}\b,?(?:\s+{_YEAR}\b)?",
-        _date,
-    ),
-    _form(rf"\b(?P<day>\d{{1,2}}){_TH}(?:\s+of)?\s+{_MONTH}\b,?(?:\s+{_YEAR}\b)?", _date),
-    _form(
-        rf"\b(?P<between>between\s+)?{_MONTH}\.?\s+(?P<day>\d{{1,2}}){_TH}\s*(?(between)and|{_UP_TO})\s*"
-        rf"(?P<last>\d{{1,2}}){_TH}\b(?!:\d)(?:,?\s+{_YEAR}\b|{_ENDS})",
-        _date,
-    ),
-    _form(rf"\b{_MONTH}\.?\s+(?P<day>\d{{1,2}}){_TH}\b(?:,?\s+{_YEAR}\b)?", _date),
-    _form(r"\b(?P<year>(?:19|20)\d\d)[-\s]?(?:Q(?P<quarter>[1-4])|W(?P<week>\d\d))\b", _part_of_year),
-    _form(
-        rf"\b(?:{_WHICH}\s+)?(?P<season>spring|summer|autumn|fall|winter)\b(?:,?\s+(?:of\s+)?{_YEAR}\b|(?(which)|{_ENDS}))",
-        _part_of_year,
-        alone=_AT,
-    ),
-    _form(
-        rf"\b(?:{_WHICH}\s+)?(?P<holiday>christmas(?:\s+(?:eve|day))?|boxing\s+day|new\s+year's(?:\s+(?:eve|day))?"
-        rf"|valentine's\s+day|halloween)\b(?:,?\s+(?:of\s+|in\s+)?{_YEAR}\b|(?(which)|{_ENDS}))",
-        _part_of_year,
-        alone=_AT,
-    ),
-    _form(
-        rf"\b(?:Q(?P<quarter>[1-4])|(?P<nth>first|second|third|fourth|[1-4](?:st|nd|rd|th))\s+quarter"
-        rf"|week\s+(?P<week>\d\d))\b(?:,?\s+(?:of\s+)?{_YEAR}\b|(?!\s+of\b))",
-        _part_of_year,
-        alone=_AT,
-    ),
-    _form(r"\b(?P<digits>(?:19|20)\d\d)-(?P<month>0[1-9]|1[0-2])\b(?!-)", _date, alone=_IN),
-    _form(
-        rf"\b(?:{_WHICH}\s+(?:early\s+|mid\s+|late\s+)?)?{_MONTH}\b(?:\.?,?\s+(?:of\s+)?{_YEAR}\b)?", _date, alone=_IN
-    ),
-    _form(
-        r"\b(?:(?P<before>(?:the\s+)?day\s+before\s+)?(?P<back>yesterday|last\s+night)"
-        r"|(?P<after>(?:the\s+)?day\s+after\s+)?(?P<ahead>tomorrow)"
-        r"|(?:(?:earlier|later)\s+)?(?:today|tonight|this\s+(?:morning|afternoon|evening)))\b",
-        _near_day,
-    ),
-    _form(rf"\b{_WHICH}\s+(?P<unit>week)(?P<day>end)\b", _relative),
-    _form(rf"\b{_WEEKDAY}\s+(?:of\s+)?{_WHICH}\s+(?P<unit>week)\b", _relative),
-    _form(rf"\b{_WHICH}\s+{_WEEKDAY}", _weekday),
-    _form(
-        rf"\b(?:(?:over|in|during|within)\s+)?(?:(?:(?:the|this)\s+)?(?:last|past|previous)\s+{_COUNT}\s+"
-        rf"|(?:(?:the|this)\s+(?:last|past)|past)\s+(?!day)){_UNIT}s?\b(?!\s+(?:of|before)\b)",
-        _recent,
-    ),
-    _form(rf"\b(?:(?:earlier|later)\s+)?{_WHICH}\s+(?P<unit>week|month|quarter|year)\b(?!\s+of\b)", _relative),
-    _form(rf"(?<![\w-])(?<!ty ){_COUNT}\s+{_UNIT}s?\s+ago\b", _ago),
-    _form(
-        rf"\b(?:in\s+(?P<soon>))?(?:a\s+)?{_N}(?:\s+of)?\s+{_UNIT}s?(?(soon)(?:'?\s+time)?(?=\W*$)|\s+from\s+now\b)",
-        _ahead,
-    ),
-    _form(rf"{_COUNT_CHINESE}{_UNIT_CHINESE}[之以]?前", _ago),
-    _form(rf"(?<![^，。,？?！!\s在过過]){_COUNT_CHINESE}{_UNIT_CHINESE}[之以]?[后後]", _ahead),
-    _form(
-        rf"(?:最近|[过過]去|近|[这這](?=[几幾])|(?<!的)前(?=[几幾])){_COUNT_CHINESE}{_UNIT_CHINESE}(?:[之以]?[来來内內])?",
-        _recent,
-    ),
-    _form(
-        r"(?P<which>上上|下下|(?<!上)上|(?<![以之下])下|[这這]|(?<![日版基根])本)[个個]?"
-        r"(?P<unit>[周週]|星期|[礼禮]拜|月|季度)(?![围圍边邊亮台])"
-        r"(?P<day>(?<=[周週期拜])[一二三四五六日天末]|(?<=月)\d{1,2}(?=\s*[日号號]))?",
-        _relative,
-    ),
-    _form(
-        r"(?P<which>[昨今明]|去(?=年)|(?<![目以之今往从從])大?[前后後](?=[天年]))(?P<unit>[天日晚早年])(?![气性龄])",
-        _relative,
-    ),
-    _form(r"(?<![每逢隔个個\d一])(?:[周週]|星期|[礼禮]拜)(?P<day>[一二三四五六日天])(?![次个個小])", _weekday),
-    _form(r"(?<![每逢隔个個])(?P<unit>[周週])(?P<day>末)", _relative),
-    _form(rf"\b{_WEEKDAY}(?!\s+(?:morning|afternoon|evening|night)s\b)", _weekday, alone=_ON),
-    _form(rf"\b(?P<unit>week)(?P<day>end)\b{_ENDS}", _relative, alone=_AT),
-    _form(r"\b(?P<digits>(?:19|20)\d\d)\b", _year, alone=_IN),
-)
-
-# The words beside a date.
-
-_SIDE: Final = r"(?:(?P<before>before|prior\s+to|preceding|leading\s+up\s+to)|after|following)"
-_JUST: Final = r"(?:shortly|soon|right|just|immediately|directly)"
-_EDGE: Final = r"\s*的?(?P<edge>[底末初])?"
-_SIDE_CHINESE: Final = r"(?:[之以]?(?P<before>前)|[之以过過]?[后後])"
-_UNIT_BESIDE: Final = r"(?:[个個]?(?P<unit>[天日晚周週年]|星期|[礼禮]拜|(?<=[个個])月)(?!\d))"
-
 _Beside: TypeAlias = Callable[[re.Match[str], _Named, datetime], Span | None]
-_AHEAD: Final[tuple[tuple[re.Pattern[str], _Beside], ...]] = (
-    (
-        _pattern(
-            r"\b(?P<whole>(?:the|within|last|first|that|previous)\s+(?:(?:very|first|last|next|whole|previous)\s+)?)?"
-            r"(?:(?P<some>(?:a\s+)?few|several|some|(?:a\s+)?couple(?:\s+of)?)\s+|"
-            rf"(?P<other>many|all|every|each|most|any)\s+|{_N}\s+)?"
-            rf"(?P<unit>day|night|evening|morning|week|month|year)(?P<many>s)?\s+(?:{_JUST}\s+)?{_SIDE}\s+{_ABOUT}$"
-        ),
-        _beside,
-    ),
-    (
-        _pattern(
-            r"\b(?<!every )(?:(?:the|an?|last|first|that|next|previous)\s+){0,2}"
-            rf"(?:{_WEEKDAY}|weekend)\s+(?:{_JUST}\s+)?{_SIDE}\s+{_ABOUT}$"
-        ),
-        _weekday_beside,
-    ),
-    (_pattern(rf"\b{_JUST}\s+{_SIDE}\s+{_ABOUT}$"), _shortly),
-    (
-        _pattern(
-            r"\b(?:(?P<either>before\s+(?:and|or)\s+after|after\s+(?:and|or)\s+before)|"
-            r"(?P<until>(?:on|in)\s+or\s+before|(?:up\s+)?until|(?:up\s+)?till|by|no\s+later\s+than|as\s+of)|"
-            r"(?P<since>(?:on|in)\s+or\s+after|since|(?:starting|beginning)(?:\s+(?:from|on|in|with))?)|"
-            r"(?P<before>before|prior\s+to|earlier\s+than|preceding)|(?P<after>after|later\s+than|following))"
-            rf"\s+{_ABOUT}$"
-        ),
-        _open,
-    ),
-    (_pattern(rf"\bup\s+(?P<until>to)\s+{_ABOUT}$"), _up_to),
-    (_pattern(r"(?:(?P<until>截至|截止到?|直到)|(?P<since>自[从從]))\s*$"), _open),
-)
-_BEHIND: Final[tuple[tuple[re.Pattern[str], _Beside], ...]] = (
-    (
-        _pattern(
-            rf"{_EDGE}(?P<whole>{_SIDE_CHINESE})的?(?=[那整\d几幾数數])那?整?"
-            rf"(?:(?P<number>\d{{1,3}})|(?P<some>[几幾数數]))?{_UNIT_BESIDE}"
-        ),
-        _beside,
-    ),
-    (_pattern(rf"{_EDGE}的?(?P<number>\d{{1,3}}){_UNIT_BESIDE}{_SIDE_CHINESE}(?![后後])"), _beside),
-    (
-        _pattern(
-            rf"{_EDGE}(?:(?P<until>[为為]?止)|(?P<since>以[来來]|至今|[到至][现現]在|起(?![床来來飞飛诉訴草码碼身点點火夜]))|"
-            r"(?P<before>[之以]前|前(?![往去来來夫男女任台面进進后後景途线線妻辈輩提天]))|"
-            r"(?P<after>[之以过過][后後]|[后後](?![来來悔果台臺续續勤面院])))"
-        ),
-        _open,
-    ),
-    (_pattern(r"\s+or\s+(?P<until>earlier)\b|(?P<since>\s+or\s+later\b|\s*,?\s*onwards?\b)"), _open),
-)
-_ONWARD: Final[tuple[re.Pattern[str], _Beside]] = (
-    _pattern(rf"\s*,?\s*(?P<since>on{_ENDS}|(?:until|till)\s+now\b|to\s+(?:now|date|the\s+present)\b|开始|開始)"),
-    _open,
-)
-"""Words that mean "since" behind a date that follows "from"."""
-_FROM: Final = _pattern(rf"(?:\bfrom\s+{_ABOUT}|(?:[从從]|(?<![来來])自)\s*)$")
-"""Start of a range, before its first date."""
-_TO: Final = _pattern(rf"(?:\b(?:(?:up\s+)?to|until|till|through)\s+|[-–—~]\s*|(?:一?直)?[到至]\s*){_ABOUT}$")
-_BETWEEN: Final = _pattern(rf"\bbetween\s+{_ABOUT}$")
-_BETWEEN_CHINESE: Final = _pattern(r"\s*之?[间間]")
-_AND: Final = _pattern(rf"\s*,?\s*and\s+{_ABOUT}")
-_AND_CHINESE: Final = _pattern(r"[初底末]?\s*[和与與跟及]\s*")
-_LISTED: Final = _pattern(r"[初底末]?\s*、\s*")
-_PAIR: Final = _pattern(r"\s*,?\s*and\s+(?:(?:on|of)\s+)?(?:the\s+)?")
+_READERS: Final[Mapping[str, _Read]] = {
+    "date": _date,
+    "numeric_date": _numeric_date,
+    "part_of_year": _part_of_year,
+    "year": _year,
+    "near_day": _near_day,
+    "relative": _relative,
+    "weekday": _weekday,
+    "recent": _recent,
+    "ago": _ago,
+    "ahead": _ahead,
+}
+_BESIDE: Final[Mapping[str, _Beside]] = {
+    "beside": _beside,
+    "weekday_beside": _weekday_beside,
+    "shortly": _shortly,
+    "open": _open,
+    "up_to": _up_to,
+}
+
+
+def _pattern(source: str) -> re.Pattern[str]:
+    return lazy_pattern(source, re.IGNORECASE | re.ASCII)
+
+
+@cache
+def _grammar() -> Mapping[str, Sequence[tuple[str, str]]]:
+    return read_patterns("times.txt", ORDINAL="|".join(sorted(_ORDINALS, key=len, reverse=True)).replace("-", "[- ]"))
+
+
+@cache
+def _word(name: str) -> re.Pattern[str]:
+    """Return the pattern of words that have a name."""
+    return _pattern(dict(_grammar()["words"])[name])
+
+
+@cache
+def _forms() -> Sequence[_Form]:
+    found = []
+    for label, source in _grammar()["forms"]:
+        read, _, alone = label.partition(" ")
+        is_chinese = _HAN.search(source) is not None
+        found.append(_Form(_pattern(source), is_chinese, _READERS[read], _word(alone) if alone else None))
+    return found
+
+
+@cache
+def _words_beside(side: str) -> Sequence[tuple[re.Pattern[str], _Beside]]:
+    """Return the patterns of words `ahead` of a date or `behind` it, and how each resolves them."""
+    return [(_pattern(source), _BESIDE[label]) for label, source in _grammar()[side]]
+
+
 _SENTENCE_END: Final = lazy_pattern("[.?!;。？！；]")
-_ENDS_HERE: Final = _pattern(_ENDS)
-_NAME: Final = _pattern(r"'s\b|\s+(?!I\b)(?-i:[A-Z])")
 _HAS_YEAR: Final = lazy_pattern(r"\d{4}", re.ASCII)
-_PAST: Final = _pattern(r"\b(?:did|was|were|had|has|have)\b")
-_PART_INSIDE: Final = _pattern(_PART)
-_PART_BEHIND: Final = _pattern(rf"(?:\s+(?:in\s+the\s+)?|的)?{_PART}")
 _HINT: Final = lazy_pattern(
     r"\d|ago\b|day|tomorrow|night|morning|evening|afternoon|week|month|quarter|year|spring|summer|autumn|fall|winter|"
     r"christmas|halloween|[天日晚早周週季月年春夏秋冬诞誕夜旦节節庆慶]|星期|[礼禮]拜|"
@@ -893,18 +742,6 @@ _HINT: Final = lazy_pattern(
     re.IGNORECASE,
 )
 """A cheap test that every text with a time passes."""
-
-_TALK: Final = r"(?:sessions?|conversations?|chats?|discussions?)"
-_TALK_CHINESE: Final = r"次?的?(?:[对對][话話]|聊天|[会會][话話]|[谈談][话話])"
-_ORDINAL: Final = "|".join(sorted(_ORDINALS, key=len, reverse=True)).replace("-", "[- ]")
-_SESSION: Final = _pattern(
-    rf"\b(?<!his )(?<!her )(?<!their )(?P<ordinal>{_ORDINAL}"
-    rf"|\d{{1,4}}(?:st|nd|rd|th))\s+{_TALK}\b(?!\s+of\b)|第\s*(?P<place>\d{{1,4}})\s*[场場个個]?{_TALK_CHINESE}"
-    rf"|\b{_N.replace('number', 'count')}\s+{_TALK}\s+(?:ago|back|before|earlier)\b"
-    rf"|(?P<times>\d{{1,4}}){_TALK_CHINESE}[之以]?前"
-    rf"|(?P<last>(?P<twice>\b(?:session|conversation|chat|talk)\s+before\s+(?:the\s+)?last\b|上上{_TALK_CHINESE})"
-    rf"|\b(?:last|previous|latest|most\s+recent)\s+{_TALK}\b(?!\s+of\b)|(?:上1?|最[后後近]1?){_TALK_CHINESE})"
-)
 _SESSION_HINT: Final = lazy_pattern(
     r"sess|conv|chat|talk|disc|[对對][话話]|聊天|[会會][话話]|[谈談][话話]", re.IGNORECASE
 )
