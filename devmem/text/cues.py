@@ -15,7 +15,7 @@ from typing import Final
 from devmem.model.items import MemoryItem
 from devmem.model.record_fields import KIND, is_record, span_of
 from devmem.text.analysis import STOP_WORDS, terms
-from devmem.text.patterns import lazy_pattern
+from devmem.text.patterns import lazy_pattern, named_pattern
 
 
 class Cue(IntFlag):
@@ -51,33 +51,9 @@ class Cue(IntFlag):
 _MONTHS: Final = "january|february|march|april|may|june|july|august|september|october|november|december"
 _DAYS: Final = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 _DIGITS: Final = tuple("0123456789")
-_TELLS_WHEN: Final = lazy_pattern(
-    rf"""\b(?:yesterday|today|tonight|tomorrow|recently
-    |(?:last|next|this)\s(?:night|morning|evening|week|weekend|month|year|spring|summer|fall|autumn|winter|{_DAYS})
-    |(?:day|week|weekend|month|year)s?\sago
-    |(?:since|in|for)\s\d+\b
-    |(?:19|20)\d\d
-    |{_DAYS}
-    |(?!may\b)(?:{_MONTHS})
-    |(?:in|last|next|since|of|until)\smay|may\s\d)\b
-    |\d\s*[年月日号]|昨[天晚日]|前天|今[天晚早]|明[天晚早]|[上下本这]个?(?:周|星期|礼拜|月|季度)|[去今明前]年|(?:周|星期|礼拜)[一二三四五六日天]
-    |[几\d一二三四五六七八九十两]个?(?:天|周|月|年|小时)[以之]?前|小时候|刚才|最近
-    """,
-    re.IGNORECASE | re.VERBOSE,
-)
-_ASKS_WHEN: Final = lazy_pattern(
-    r"^\W*(?:when|since when|how long|what\s(?:date|day|month|year|time)|which\s(?:date|day|month|year|week))\b"
-    r"|\b(?:in|on|at)\s(?:what|which)\s(?:date|day|month|year|week)\b"
-    r"|什[么麼][时時]候|何[时時]|哪一?[天年月日]|[几幾][月号號点點]|多久|多[长長][时時][间間]",
-    re.IGNORECASE,
-)
-_ASKS_LATEST: Final = lazy_pattern(
-    r"\b(?:last\stime|most\srecent(?:ly)?|latest|(?:did|have|has|was|were|had)\b[^.?!]{0,60}?\blast"
-    rf"(?!\s(?:night|morning|evening|week|weekend|month|year|spring|summer|fall|autumn|winter|{_DAYS}|{_MONTHS}|\d))"
-    r"|(?:my|our|his|her|their|the)\slast\s(?:call|message|text|mail|e-?mail|meeting|chat|visit|note|photo|picture))\b"
-    r"|上(?:一)?次|最近一次|最[后後]一次",
-    re.IGNORECASE,
-)
+_TELLS_WHEN: Final = named_pattern("cues.txt", "tells_when")
+_ASKS_WHEN: Final = named_pattern("cues.txt", "asks_when")
+_ASKS_LATEST: Final = named_pattern("cues.txt", "asks_latest")
 _KINDS: Final = {
     Cue.MESSAGE: lazy_pattern(r"\b(?:messag(?:es?|ed)|text(?:s|ed)?|sms)\b|短信|信息|消息|微信", re.IGNORECASE),
     Cue.CALL: lazy_pattern(r"\b(?:calls?|called|phone(?:d|s)?|rang)\b|电话|通话", re.IGNORECASE),
@@ -87,18 +63,8 @@ _KINDS: Final = {
     Cue.NOTIFICATION: lazy_pattern(r"\bnotifications?\b|通知|推送", re.IGNORECASE),
     Cue.CHAT: lazy_pattern(r"\bchat(?:s|ted)?\b|聊天", re.IGNORECASE),
 }
-_INSTRUCTS: Final = lazy_pattern(
-    r"(?:(?:^|[.!?:,;]\s+|\n)(?:please\s+)?(?:always|never|from\snow\son|in\s(?:the\s)?future|going\sforward|don['’]t\sever)"
-    r"|\b(?:when(?:ever)?|every\stime)\si\sask)\b"
-    r"|以后(?:都|请)|从现在起|请(?:总是|始终|一律|务必)|每次都?请|永远(?:不要|别)",
-    re.IGNORECASE,
-)
-_PREFERS: Final = lazy_pattern(
-    r"\bi(?:['’]d|\swould|\sreally|\sgenerally|\susually|\salways)?\s+(?:strongly\s+)?(?:prefer|rather)\b"
-    r"|\bmy\spreference\b|\bi\s(?:don['’]t|do\snot|dislike|hate|avoid)\b.{0,20}\b(?:like|want|using|use)\b"
-    r"|我(?:更喜欢|偏好|倾向|宁愿|宁可)",
-    re.IGNORECASE,
-)
+_INSTRUCTS: Final = named_pattern("cues.txt", "instructs")
+_PREFERS: Final = named_pattern("cues.txt", "prefers")
 _FIRST_PERSON: Final = lazy_pattern(r"\b(?:i|my|mine|me|we|our|ours|us|(?:i|we)['’]\w+)\b|[我咱俺]", re.IGNORECASE)
 _SECOND_PERSON: Final = lazy_pattern(r"\byou(?:r|rs)?\b|\byou['’]|[你您]", re.IGNORECASE)
 # The start of a sentence, and what follows a speaker's name and a colon, is capitalised whatever it is.
@@ -184,46 +150,12 @@ _SPEAKERS: Final = {
 }
 
 _ASKS_SPEAKER: Final = lazy_pattern(r"\b(?:i|my|mine|i['’](?:m|ve|d|ll))\b|我", re.IGNORECASE)
-_ANSWERED: Final = (
-    "said|told|recommended|suggested|mentioned|gave|provided|listed|explained|advised|proposed|shared|showed|wrote"
-)
-_ASKS_ASSISTANT: Final = lazy_pattern(
-    rf"\byou\b.{{0,30}}\b(?:{_ANSWERED})\b|\bdid\syou\b"
-    r"|\byour\s(?:suggestion|recommendation|advice|answer|response|list|explanation)"
-    r"|[你您].{0,6}(?:[说說][过過]|提到|推[荐薦]|建[议議]|告[诉訴]|列出)",
-    re.IGNORECASE,
-)
-_REQUEST: Final = lazy_pattern(
-    r"\b(?:(?:can|could|would|will)\syou|how\s(?:do|can|should|would|to|does)"
-    r"|what\s(?:are|is|would|should|steps|libraries)|(?:show|help|give|walk|tell)\sme|which"
-    r"|suggest|recommend|explain|advice|tips|i['’]m\s(?:planning|looking|trying|thinking)|i\s(?:want|need)"
-    r"|i['’]d\slike)\b"
-    r"|怎[么麼]|如何|[帮幫]我|[请請]|能不能|可不可以|推[荐薦]|建[议議]",
-    re.IGNORECASE,
-)
-_LOOKS_BACK: Final = lazy_pattern(
-    r"\b(?:did|was|were|has|have|had|i\s(?:mention|said|told|brought|asked|discussed)\w*"
-    r"|(?:previous|earlier|last)\s(?:conversation|chat|session)|remind\sme|across\s(?:my|our))\b"
-    r"|之前|上次|曾[经經]|以前|[记記]得|[过過][吗嗎]|了[吗嗎]",
-    re.IGNORECASE,
-)
-_OVERVIEW: Final = lazy_pattern(
-    r"\b(?:summar\w*|overview|recap)\b|\bhow\b.{0,80}\b(?:progress|develop|evolv)ed\b|[总總][结結]|概述|概括|回[顾顧]一下",
-    re.IGNORECASE,
-)
-_ASKS_FOR_NAME: Final = lazy_pattern(
-    r"\b(?:who|where|which"
-    r"|what\s(?:book|song|movie|game|band|city|country|state|place|name|company|kind|type)\w*)\b"
-    r"|[谁誰]|哪[里裡裏儿兒位个個部本家]|叫什[么麼]|什[么麼]名字",
-    re.IGNORECASE,
-)
-_ASKS_FOR_NUMBER: Final = lazy_pattern(
-    r"\bhow\s(?:many|much|long|old|often|far|big)\b|\bwhat\s(?:number|amount|percent|time|date)"
-    r"|\bwhat(?:['’]s|\s(?:is|are|was|were))\s(?:\w+['’]s|\w+)\s(?:\w+\s){0,3}?"
-    r"(?:amount|number|percentage|price|cost|total|sum|age|score|budget|salary|income|rent|distance|height|weight|size)\b"
-    r"|多少|[几幾][个個次年天岁歲位]|多[久大长長远遠]",
-    re.IGNORECASE,
-)
+_ASKS_ASSISTANT: Final = named_pattern("cues.txt", "asks_assistant")
+_REQUEST: Final = named_pattern("cues.txt", "request")
+_LOOKS_BACK: Final = named_pattern("cues.txt", "looks_back")
+_OVERVIEW: Final = named_pattern("cues.txt", "overview")
+_ASKS_FOR_NAME: Final = named_pattern("cues.txt", "asks_for_name")
+_ASKS_FOR_NUMBER: Final = named_pattern("cues.txt", "asks_for_number")
 
 
 def side_of(speaker: str) -> Side | None:

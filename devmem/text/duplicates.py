@@ -10,21 +10,11 @@ import re
 import unicodedata
 from typing import Final
 
-from devmem.text.patterns import lazy_pattern
+from devmem.text.patterns import lazy_pattern, named_pattern
 
 _PLAIN: Final = str.maketrans({"‘": "'", "’": "'", "ʼ": "'", "′": "'", "−": "-", "‐": "-", "‑": "-"})
-_OPENING: Final = lazy_pattern(
-    r"\s*(?:(?:hi|hello|hey|oh|ok|okay|so|well|um|uh|hmm|btw|by the way|fyi|note|reminder"
-    r"|你好|您好|嗯|哦|对了|请注意|提醒)"
-    r"\s*[,.!:]+\s*|(?:please )?(?:note|remember) that\s+|(?:请)?记住[,:]?\s*)",
-    re.IGNORECASE,
-)
-_CLOSING: Final = lazy_pattern(
-    r"[.!,;。]\s*(?:(?:many )?thanks(?: a lot| so\smuch| again)?|thank you(?: so\smuch| very much)?|cheers|please"
-    r"|谢谢你?|多谢)"
-    r"[\s.!。]*$",
-    re.IGNORECASE,
-)
+_OPENING: Final = named_pattern("cues.txt", "opening")
+_CLOSING: Final = named_pattern("cues.txt", "closing")
 _CONTRACTIONS: Final = tuple(
     (lazy_pattern(pattern, re.IGNORECASE), written)
     for pattern, written in (
@@ -63,13 +53,7 @@ _NUMBERS: Final = {
         "zero one two three four five six seven eight nine ten eleven twelve".split()
     )
 }  # fmt: skip
-_RELATIVE: Final = lazy_pattern(
-    r"\b(?:today|tonight|tomorrow|yesterday|now|currently|ago|recently|soon|later|just|still|yet|already"
-    r"|(?:this|next|last|coming|past) \w+|in (?:a|an|\d+|two|three|a few) \w+"
-    r"|(?:mon|tues|wednes|thurs|fri|satur|sun)day)\b"
-    r"|今[天早晚年]|明[天早晚年]|昨[天晚]|后天|前天|去年|现在|目前|刚|[上下这本][个]?(?:周|月|星期|年)|周[一二三四五六日末]",
-    re.IGNORECASE,
-)
+_RELATIVE: Final = named_pattern("cues.txt", "relative")
 
 
 def statement_form(text: str) -> tuple[str, ...]:

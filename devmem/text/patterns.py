@@ -6,6 +6,8 @@ Tables of them are files of `devmem/text/data`, one expression a line.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from functools import cache
 from importlib.resources import files
 from typing import Any, Final, cast
 
@@ -13,18 +15,18 @@ from typing import Any, Final, cast
 class _LazyPattern:
     """Stands for a pattern: the first use of a method compiles it and keeps the method."""
 
-    def __init__(self, source: str, flags: int) -> None:
+    def __init__(self, source: Callable[[], str], flags: int) -> None:
         self._source, self._flags = source, flags
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the pattern has
-        value = getattr(re.compile(self._source, self._flags), name)
+        value = getattr(re.compile(self._source(), self._flags), name)
         setattr(self, name, value)
         return value
 
 
 def lazy_pattern(source: str, flags: int | re.RegexFlag = 0) -> re.Pattern[str]:
     """Return the pattern, to be used by its methods alone; an invalid one raises `re.error` at its first use."""
-    return cast("re.Pattern[str]", _LazyPattern(source, int(flags)))
+    return cast("re.Pattern[str]", _LazyPattern(lambda: source, int(flags)))
 
 
 _DEFINITION: Final = lazy_pattern(r"([A-Z_]+) = (.+)")
@@ -53,3 +55,13 @@ def read_patterns(name: str, **parts: str) -> dict[str, list[tuple[str, str]]]:
             else:
                 entries.append((match[1], expanded))
     return found
+
+
+def named_pattern(file: str, label: str, flags: int | re.RegexFlag = re.IGNORECASE) -> re.Pattern[str]:
+    """Return the pattern with a label in a file, which is read at its first use; see `lazy_pattern`."""
+    return cast("re.Pattern[str]", _LazyPattern(lambda: _labelled(file)[label], int(flags)))
+
+
+@cache
+def _labelled(file: str) -> Mapping[str, str]:
+    return {label: pattern for entries in read_patterns(file).values() for label, pattern in entries}

@@ -7,7 +7,6 @@ whose question refers to the rest of it ("Where did she go?"), or shares words w
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +14,7 @@ from itertools import repeat
 from typing import Final
 
 from devmem.text.analysis import mostly_unspaced, query_terms, split_sentences, term_weight
-from devmem.text.patterns import lazy_pattern
+from devmem.text.patterns import lazy_pattern, named_pattern
 
 REST_SHARE: Final = 0.1
 """Weight of a word outside the sentences that ask. With 0.2, questions behind small talk lose 0.4 points of recall@10
@@ -23,51 +22,19 @@ on LoCoMo; with 0, what is told beside a question could not decide between equal
 
 _LONGEST: Final = 1000
 """Characters: a longer text is an article, a log or another agent's answer, and a question in it is a part of it."""
-_ABBREVIATED: Final = lazy_pattern(
-    r"(?:\b(?:dr|mr|mrs|ms|prof|st|sr|jr|mt|vs|e\.g|i\.e|approx)|\b[A-Z])\.\s*$", re.IGNORECASE
-)
-_ASKS: Final = lazy_pattern(
-    r"[?？][\s\"'”’」』)）]*$|^\W*(?:(?:tell|remind)\s+me|do\s+you\s+(?:know|remember|recall))\b|^\W*(?:告[诉訴]我|提醒我)",
-    re.IGNORECASE,
-)
-_BEGINS_ASKING: Final = lazy_pattern(
-    r"^\W*(?:wh(?:at|ere|o|om|ose|ich|y)|how|did|does|is|are|was|were|has|have|can|could|would|will|should)\b",
-    re.IGNORECASE,
-)
-_IS_READ: Final = lazy_pattern(
-    r"\b(?:wh(?:at|en|ere|ich|o|om|ose|y)|how|are|were|does|did|could|would|should|the|my|with|you)\b|[\u4e00-\u9fff]",
-    re.IGNORECASE,
-)
+_ABBREVIATED: Final = named_pattern("cues.txt", "abbreviated")
+_ASKS: Final = named_pattern("cues.txt", "asks")
+_BEGINS_ASKING: Final = named_pattern("cues.txt", "begins_asking")
+_IS_READ: Final = named_pattern("cues.txt", "is_read")
 """English or Chinese: of these two the words are known that refer to what was said before."""
 _IS_JAPANESE: Final = lazy_pattern(r"[\u3040-\u30ff]")
-_ASIDE: Final = lazy_pattern(
-    r"(?:^|[,，;；:：—\s])\s*(?:by\s+the\s+way|btw|speaking\s+of\s+which"
-    r"|[对對]了|[话話]说回来|[话話]說回來|[顺順]便[问問]一下|[顺順]便[问問]|[话話][说說]|[说說]起[来來])\s*[,，:：。.!！…]*\s*",
-    re.IGNORECASE,
-)
+_ASIDE: Final = named_pattern("cues.txt", "aside")
 """A change of the subject: the question follows."""
-_THING_BEFORE: Final = lazy_pattern(
-    r"\b(?:this|these|those|such|the\s+(?:latter|former|same)|there(?!\s+(?:is|are|was|were|any)\b)"
-    r"|its?(?!\s+(?:take|took|that)\b))\b"
-    r"|[这這该該](?![里裡])|那(?![里裡])|上述|此(?![后後外])",
-    re.IGNORECASE,
-)
-_PERSON_BEFORE: Final = lazy_pattern(
-    r"\b(?:he|him|his|she|hers?|they|them|theirs?)\b|[他她](?![们們]各)|其(?![他它中实實])|它", re.IGNORECASE
-)
-_PERSON_NAMED: Final = lazy_pattern(
-    r"(?<=[a-z,;'’] )(?!I\b)[A-Z][\w'’]+|^\W*[A-Z]\w+['’]s\b"
-    r"|\b(?:(?i:my|our|your|the|an?)\s+\w+|(?i:who|people|any(?:one|body)|some(?:one|body)|every(?:one|body)))\b"
-    r"|《|[\u4e00-\u9fff]{6}"
-)
+_THING_BEFORE: Final = named_pattern("cues.txt", "thing_before")
+_PERSON_BEFORE: Final = named_pattern("cues.txt", "person_before")
+_PERSON_NAMED: Final = named_pattern("cues.txt", "person_named", 0)
 """Somebody whom a pronoun behind it may mean."""
-_DEPENDS: Final = lazy_pattern(
-    r"\b(?:suggest\w*|recommend\w*|advise|advice|tips|help\s+(?:me|us)|(?:should|shall|can|may)\s+(?:i|we)"
-    r"|(?:would|do)\s+you\s+(?:like|want|prefer|need|have\s+any)|anything\s+else|are\s+you\s+ready|sounds?\s+good"
-    r"|how\s+(?:do|can|should|would|could)\s+(?:i|we))\b"
-    r"|建[议議]|推[荐薦]|怎[么麼]办|怎麼辦|[帮幫]我|我[该該]|我[应應][该該]|要不要|需要我",
-    re.IGNORECASE,
-)
+_DEPENDS: Final = named_pattern("cues.txt", "depends")
 """A request for advice depends on what is told beside it, and so does an offer at the end of an answer."""
 
 
