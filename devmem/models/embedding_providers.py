@@ -26,93 +26,6 @@ class TokenProvider(Embedder, TokenEmbedder, Protocol):
     """A provider that embeds texts and their tokens."""
 
 
-class GuardedEmbedder:
-    """Checks what the embedder of a provider returns."""
-
-    def __init__(self, name: str, embedder: Embedder) -> None:
-        """Take the provider's name, for errors, and its embedder."""
-        self._name, self._embedder = name, embedder
-
-    @property
-    def identity(self) -> ModelIdentity:
-        """Identity of the embedder's model; raises `EmbeddingError` where it names none."""
-        identity: object = called(self._name, lambda: self._embedder.identity)
-        if not isinstance(identity, ModelIdentity):
-            raise EmbeddingError(
-                f"the embedding provider {self._name!r} has {type(identity).__name__} for its `identity`; "
-                "expected a ModelIdentity."
-            )
-        return identity
-
-    def for_queries(self) -> Embedder:
-        """Return the embedder of questions, guarded too; this one where there is no other."""
-        queries = called(self._name, lambda: query_embedder(self._embedder))
-        return self if queries is self._embedder else guarded(self._name, queries)
-
-    def embed(self, texts: Sequence[str]) -> Vector:
-        """Embed the texts, rows of unit length.
-
-        Raises:
-            EmbeddingError: the embedder raised something, or its rows are not one vector a text.
-        """
-        return self._rows(called(self._name, lambda: self._embedder.embed(texts)), len(texts))
-
-    def _rows(self, made: object, count: int) -> Vector:
-        try:
-            rows = np.asarray(made, dtype=np.float32)
-        except (TypeError, ValueError) as error:
-            raise EmbeddingError(f"the embedding provider {self._name!r} returned no vectors: {error}") from error
-        if not count and not rows.size:
-            return np.empty((0, self.identity.dimension or 0), dtype=np.float32)
-        wanted = (count, self.identity.dimension)
-        if rows.ndim != _MATRIX or len(rows) != count or rows.shape[1] != (wanted[1] or rows.shape[1]):
-            raise EmbeddingError(
-                f"the embedding provider {self._name!r} returned an array of shape {rows.shape} for {count} text(s); "
-                f"expected ({count}, {wanted[1] or 'dimension'})."
-            )
-        return unit_rows(rows, source=f"the embedding provider {self._name!r}")
-
-
-class GuardedTokenEmbedder(GuardedEmbedder):
-    """A `GuardedEmbedder` of one that has token vectors."""
-
-    def __init__(self, name: str, embedder: TokenProvider) -> None:
-        super().__init__(name, embedder)
-        self._tokens: TokenEmbedder = embedder
-
-    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
-        """Embed the texts and their tokens; raises what `embed` raises."""
-        made = [
-            self._token_embedding(one) for one in called(self._name, lambda: list(self._tokens.embed_tokens(texts)))
-        ]
-        vectors = self._rows([one.vector for one in made], len(texts))
-        return [replace(one, vector=row, tokens=self._of_words(one)) for one, row in zip(made, vectors, strict=True)]
-
-    def _token_embedding(self, made: object) -> TokenEmbedding:
-        if not isinstance(made, TokenEmbedding):
-            raise EmbeddingError(
-                f"the embedding provider {self._name!r} returned {type(made).__name__} for a text; "
-                "expected a TokenEmbedding."
-            )
-        return made
-
-    def _of_words(self, embedded: TokenEmbedding) -> Vector:
-        """Return the vectors of a text's tokens, rows of unit length."""
-        shape, count = np.shape(embedded.tokens), len(embedded.words)
-        if len(shape) != _MATRIX or shape[0] != count:
-            raise EmbeddingError(
-                f"the embedding provider {self._name!r} returned token vectors of shape {shape} for {count} words."
-            )
-        return unit_rows(embedded.tokens, source=f"the embedding provider {self._name!r}")
-
-
-def guarded(name: str, embedder: Embedder) -> Embedder:
-    """Return the embedder of a provider with its results checked."""
-    return (
-        GuardedTokenEmbedder(name, embedder) if isinstance(embedder, TokenEmbedder) else GuardedEmbedder(name, embedder)
-    )
-
-
 def called(name: str, call: Callable[[], T]) -> T:
     """Return what the code of a provider returns; raise `EmbeddingError` for whatever it raises."""
     try:
@@ -150,43 +63,44 @@ def embedding_provider_names() -> Sequence[str]:
     return PROVIDERS.names()
 
 
-def make_provider(config: EmbeddingConfig) -> Embedder:
-    """Make the embedder of the provider that a block names.
-
-    Raises:
-        EmbeddingError: the provider cannot be used, or the block cannot work.
-    """
-    name = config.provider
-    made: Embedder = PROVIDERS.make(name, "embed", EmbeddingError, config)
-    # What is checked afterwards costs a pass over the rows; ours are tested.
-    return made if type(made).__module__.startswith("devmem.models.") else guarded(name, made)
+def _make_provider(config: EmbeddingConfig) -> Embedder:
+    made: Embedder = PROVIDERS.make(config.provider, "embed", EmbeddingError, config)
+    return made
 
 
 class ChunkingEmbedder:
-    """Wraps a provider: refuses blank texts, and cuts long ones or embeds them in pieces."""
+    """Wraps a provider: refuses blank texts, cuts long ones or embeds them in pieces, and checks a plugin's vectors."""
 
-    def __init__(self, provider: Embedder, params: EmbeddingParams) -> None:
-        self._provider, self._params = provider, params
+    def __init__(self, provider: Embedder, params: EmbeddingParams, plugin: str | None = None) -> None:
+        """Take a provider, how long texts are treated, and the name of a plugin; None for a provider of ours."""
+        self._provider, self._params, self._plugin = provider, params, plugin
 
     @property
     def identity(self) -> ModelIdentity:
-        """Identity of the provider's model, extended by the way in which long texts are embedded in pieces."""
-        inner, params = self._provider.identity, self._params
-        if not params.use_chunking:
+        """Identity of the provider's model, extended by the way in which long texts are embedded in pieces.
+
+        Raises:
+            EmbeddingError: the provider names none.
+        """
+        inner: object = self._ask(lambda: self._provider.identity)
+        if not isinstance(inner, ModelIdentity):
+            raise self._error(f"has {type(inner).__name__} for its `identity`; expected a ModelIdentity.")
+        if not self._params.use_chunking:
             return inner
-        name = f"{inner.name}:chunks={params.chunk_strategy}/{params.max_length}"
+        name = f"{inner.name}:chunks={self._params.chunk_strategy}/{self._params.max_length}"
         return ModelIdentity(name=name, dimension=inner.dimension)
 
     def for_queries(self) -> ChunkingEmbedder:
         """Return the embedder of questions, which treats long ones in the same way."""
-        queries = query_embedder(self._provider)
-        return self if queries is self._provider else with_chunking(queries, self._params)
+        queries = self._ask(lambda: query_embedder(self._provider))
+        return self if queries is self._provider else with_chunking(queries, self._params, self._plugin)
 
     def embed(self, texts: Sequence[str]) -> Vector:
         """Embed the texts in one call of the provider, the pieces of the long ones among them.
 
         Raises:
-            EmbeddingError: a text is blank: there is nothing to embed; no other text was embedded.
+            EmbeddingError: a text is blank: there is nothing to embed; no other text was embedded. Or the provider
+                failed, or returned something else than one vector a text.
         """
         if isinstance(texts, str):
             raise TypeError("embed() takes a sequence of texts, not one text")
@@ -194,8 +108,9 @@ class ChunkingEmbedder:
         if not pieces:
             return np.empty((0, self.identity.dimension or 0), dtype=np.float32)
         counts = [len(each) for each in pieces]
+        every = [piece for each in pieces for piece in each]
         try:
-            vectors = self._provider.embed([piece for each in pieces for piece in each])
+            vectors = self._rows(self._ask(lambda: self._provider.embed(every)), len(every))
         except TextsRefusedError as error:
             texts_of = np.repeat(np.arange(len(pieces)), counts)
             refused = {int(texts_of[piece]): reason for piece, reason in error.refused.items()}
@@ -204,6 +119,28 @@ class ChunkingEmbedder:
             others = [count for at, count in enumerate(counts) if at not in refused]
             raise TextsRefusedError(refused, self._combined(made, others)) from None
         return self._combined(vectors, counts)
+
+    def _ask(self, call: Callable[[], T]) -> T:
+        return call() if self._plugin is None else called(self._plugin, call)
+
+    def _error(self, said: str) -> EmbeddingError:
+        return EmbeddingError(f"the embedding provider {self._plugin!r} {said}")
+
+    def _rows(self, made: Vector | list[Vector], count: int) -> Vector:
+        """Return what a provider made of some texts as rows of unit length; ours, which are tested, are not checked."""
+        if self._plugin is None and not isinstance(made, list):
+            return made
+        try:
+            rows = np.asarray(made, dtype=np.float32)
+        except (TypeError, ValueError) as error:
+            raise self._error(f"returned no vectors: {error}") from error
+        dimension = self.identity.dimension
+        if rows.ndim != _MATRIX or len(rows) != count or rows.shape[1] != (dimension or rows.shape[1]):
+            raise self._error(
+                f"returned an array of shape {rows.shape} for {count} text(s); "
+                f"expected ({count}, {dimension or 'dimension'})."
+            )
+        return unit_rows(rows, source=f"the embedding provider {self._plugin!r}")
 
     def _head(self, number: int, text: str) -> str:
         if not text.strip():
@@ -241,30 +178,38 @@ class ChunkingEmbedder:
 class TokenChunkingEmbedder(ChunkingEmbedder):
     """A `ChunkingEmbedder` before a provider that gives token vectors; those of a long text's start."""
 
-    def __init__(self, provider: TokenProvider, params: EmbeddingParams) -> None:
-        super().__init__(provider, params)
+    def __init__(self, provider: TokenProvider, params: EmbeddingParams, plugin: str | None = None) -> None:
+        super().__init__(provider, params, plugin)
         self._tokens = provider
 
     def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
         """Embed the texts, as `embed` does, and the tokens of their starts; raises what `embed` raises."""
         heads = [self._head(number, text) for number, text in enumerate(texts)]
-        made = self._tokens.embed_tokens(heads) if heads else []
+        made = list(self._ask(lambda: self._tokens.embed_tokens(heads))) if heads else []
+        if self._plugin is not None and made:
+            made = [self._checked(one) for one in made]
+            vectors = self._rows([one.vector for one in made], len(heads))
+            made = [replace(one, vector=vector) for one, vector in zip(made, vectors, strict=True)]
         in_pieces = [number for number, text in enumerate(texts) if self._params.use_chunking and self._is_long(text)]
         for number, vector in zip(in_pieces, self.embed([texts[number] for number in in_pieces]), strict=True):
             made[number] = replace(made[number], vector=vector)
         return made
 
+    def _checked(self, made: object) -> TokenEmbedding:
+        """Return what a plugin made of a text, its tokens as rows of unit length."""
+        if not isinstance(made, TokenEmbedding):
+            raise self._error(f"returned {type(made).__name__} for a text; expected a TokenEmbedding.")
+        shape, count = np.shape(made.tokens), len(made.words)
+        if len(shape) != _MATRIX or shape[0] != count:
+            raise self._error(f"returned token vectors of shape {shape} for {count} words.")
+        return replace(made, tokens=unit_rows(made.tokens, source=f"the embedding provider {self._plugin!r}"))
 
-def _with_chunking(provider: Embedder, params: EmbeddingParams) -> Embedder:
-    """Wrap a provider, unless the caller makes its vectors."""
-    return provider if isinstance(provider, GivenVectors) else with_chunking(provider, params)
 
-
-def with_chunking(provider: Embedder, params: EmbeddingParams) -> ChunkingEmbedder:
-    """Wrap a provider, with its token vectors where it has them."""
+def with_chunking(provider: Embedder, params: EmbeddingParams, plugin: str | None = None) -> ChunkingEmbedder:
+    """Wrap a provider, with its token vectors where it has them; see `ChunkingEmbedder`."""
     if isinstance(provider, TokenEmbedder):
-        return TokenChunkingEmbedder(provider, params)
-    return ChunkingEmbedder(provider, params)
+        return TokenChunkingEmbedder(provider, params, plugin)
+    return ChunkingEmbedder(provider, params, plugin)
 
 
 def _well_formed(text: str) -> str:
@@ -303,11 +248,19 @@ def open_embedder(config: EmbeddingConfig, *, shared: bool = True) -> Embedder:
         EmbeddingError: nobody offers the provider, or the configuration cannot work, whatever is installed.
     """
     if not shared:
-        return _with_chunking(make_provider(config), config.params)
+        return _wrapped(_make_provider(config), config)
     with _lock:
         plain = _without_chunking(config)
-        provider = _once(_providers, plain, lambda: make_provider(plain))
-        return _once(_embedders, config, lambda: _with_chunking(provider, config.params))
+        provider = _once(_providers, plain, lambda: _make_provider(plain))
+        return _once(_embedders, config, lambda: _wrapped(provider, config))
+
+
+def _wrapped(provider: Embedder, config: EmbeddingConfig) -> Embedder:
+    """Wrap a provider, unless the caller makes its vectors."""
+    if isinstance(provider, GivenVectors):
+        return provider
+    is_ours = type(provider).__module__.startswith("devmem.models.")
+    return with_chunking(provider, config.params, None if is_ours else config.provider)
 
 
 def _once(table: dict[EmbeddingConfig, Embedder], config: EmbeddingConfig, make: Callable[[], Embedder]) -> Embedder:

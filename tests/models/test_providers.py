@@ -18,7 +18,7 @@ from devmem.models import (
     query_embedder,
     register_embedding_provider,
 )
-from devmem.models.embedding_providers import PROVIDERS, make_provider
+from devmem.models.embedding_providers import PROVIDERS
 from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, ModelIdentity, Vector, open_embedder
 from devmem.testing import EmbeddingProviderSuite, HashEmbedder, HashTokenEmbedder
 from tests.plugins.strangers import install
@@ -83,13 +83,13 @@ def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(provider: str) -> Embedder:
-    return make_provider(EmbeddingConfig(provider=provider))
+    return open_embedder(EmbeddingConfig(provider=provider), shared=False)
 
 
 @pytest.mark.usefixtures("_installed")
 def test_a_package_offers_its_own_with_settings_of_its_own() -> None:
     config = EmbeddingConfig(provider="acme", params=EmbeddingParams(settings={"size": [1, 2]}))
-    assert make_provider(config).identity.name == "acme:[1, 2]"
+    assert open_embedder(config, shared=False).identity.name == "acme:[1, 2]"
 
 
 @pytest.mark.usefixtures("_installed")
@@ -274,7 +274,7 @@ def test_an_embedder_without_an_identity_says_so() -> None:
 def test_no_texts_are_no_vectors() -> None:
     """Whatever form an empty result has."""
     register_embedding_provider("lists", lambda _config: Lists())
-    assert make_provider(EmbeddingConfig(provider="lists")).embed([]).shape == (0, 8)
+    assert opened("lists").embed([]).shape == (0, 8)
 
 
 class Lists(HashEmbedder):
