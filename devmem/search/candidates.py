@@ -109,7 +109,7 @@ def standing_requests(context: QueryContext, candidates: CandidateSet) -> Candid
         return NO_CANDIDATES
     doc_values = indexes.doc_values
     positions = doc_values.with_cues(Cue.INSTRUCTS | Cue.PREFERS, context.matches.positions)
-    rows = doc_values.rows(positions[instructors(doc_values.speakers(positions))])
+    rows = doc_values.rows(positions[instructors(doc_values.strings("speaker", positions))])
     if not len(rows):
         return NO_CANDIDATES
     nearest, _ = indexes.vectors.nearest(query.vector, _STANDING, indexes.passage_map.all_passages_of(rows))
@@ -127,7 +127,7 @@ def latest_records(context: QueryContext, candidates: CandidateSet) -> Candidate
         return NO_CANDIDATES
     doc_values = context.indexes.doc_values
     positions = doc_values.last_with_cues(kinds, _LOOKED_THROUGH, context.matches.positions)
-    positions = positions[shared_with_named(context.text, doc_values.speakers(positions))][-_LATEST:]
+    positions = positions[shared_with_named(context.text, doc_values.strings("speaker", positions))][-_LATEST:]
     return read_signals(context, np.setdiff1d(doc_values.rows(positions), candidates.rows))
 
 

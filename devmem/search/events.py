@@ -50,9 +50,9 @@ def add_events(context: QueryContext, rows: Rows, breakdown: ScoreBreakdown) -> 
     if not len(records):
         return breakdown
     at = positions[records]
-    times, total, people = doc_values.column("time")[at], breakdown.total(), doc_values.speakers(at)
+    times, total, people = doc_values.column("time")[at], breakdown.total(), doc_values.strings("speaker", at)
     gained, latest = np.zeros((2, len(positions)))
-    gained[records] = SAME_EVENT * same_event(total[records], times, people, doc_values.users(at))
+    gained[records] = SAME_EVENT * same_event(total[records], times, people, doc_values.strings("user", at))
     if asks_for_latest(context.text):
         kinds = kinds_named(context.text)
         scores = total[records]

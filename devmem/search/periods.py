@@ -90,7 +90,7 @@ def asks_for_period(context: QueryContext) -> bool:
         rest = {term for term in rest if context.words.frequency(term)}
     if not rest:
         return True
-    speakers = {name for name in context.indexes.doc_values.speakers(context.asked_positions) if name}
+    speakers = {name for name in context.indexes.doc_values.strings("speaker", context.asked_positions) if name}
     named = mentioned(text, speakers)
     return bool(named) and subjects(text, named) == named and rest <= {part for name in named for part in terms(name)}
 

@@ -273,11 +273,11 @@ def _said_by(context: QueryContext, positions: Places, is_record: Mask) -> Colum
     about what is said: what is asked of one is told by others too; so it is with whom a record is shared.
     """
     doc_values = context.indexes.doc_values
-    speakers = doc_values.speakers(positions)
+    speakers = doc_values.strings("speaker", positions)
     said_by = _speaker_values(context.text, speakers)
     if not said_by.any():
         return said_by
-    conversations = doc_values.conversations(positions)
+    conversations = doc_values.strings("conversation", positions)
     heard: dict[str, set[str]] = {}
     for speaker, conversation in zip(speakers, conversations, strict=True):
         if speaker and conversation:
@@ -308,7 +308,7 @@ def _standing(context: QueryContext, cues: NDArray[np.uint16], positions: Places
     if not asks_for_help(context.text):
         return np.zeros(len(positions))
     share = np.where(has_cue(cues, Cue.INSTRUCTS), 1.0, _having(cues, Cue.PREFERS, _PREFERENCE))
-    share[~instructors(context.indexes.doc_values.speakers(positions))] = 0.0
+    share[~instructors(context.indexes.doc_values.strings("speaker", positions))] = 0.0
     return np.asarray(share * np.nan_to_num(np.maximum(similarity, 0.0)), dtype=np.float64)
 
 
@@ -335,7 +335,7 @@ def _with_context(
     positions = doc_values.positions(candidates.rows[best])
     around = context.turns_around(positions, _REACH)
     window, answered, restated, opening = np.zeros((4, len(candidates.rows)))
-    sides = [speaker and side_of(speaker) for speaker in doc_values.speakers(positions)]
+    sides = [speaker and side_of(speaker) for speaker in doc_values.strings("speaker", positions)]
     if any((step >= 0).any() for step in around):
         rows = [np.where(step >= 0, doc_values.rows(step), -1) for step in around]
         if matches is not None:
@@ -375,7 +375,7 @@ def _of_exchanges(
     """
     doc_values = context.indexes.doc_values
     before, after = context.turns_around(positions, 1)
-    sides = [speaker and side_of(speaker) for speaker in doc_values.speakers(positions)]
+    sides = [speaker and side_of(speaker) for speaker in doc_values.strings("speaker", positions)]
     is_user, is_assistant = (np.array([side is one for side in sides], dtype=np.bool_) for one in Side)
     other = np.where(is_user, after, np.where(is_assistant, before, -1))
     paired = np.flatnonzero(other >= 0)

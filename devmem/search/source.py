@@ -39,16 +39,8 @@ class DocValuesReader(Protocol):
         """Return a column, which has a value at each position that was returned before."""
         ...
 
-    def speakers(self, positions: Positions, /) -> list[str | None]:
-        """Return the speaker of each item at some positions."""
-        ...
-
-    def users(self, positions: Positions, /) -> list[str | None]:
-        """Return the user of each item at some positions."""
-        ...
-
-    def conversations(self, positions: Positions, /) -> list[str | None]:
-        """Return the conversation of each item at some positions."""
+    def strings(self, name: str, positions: Positions, /) -> list[str | None]:
+        """Return the `speaker`, `user` or `conversation` of each item at some positions."""
         ...
 
     def last_with_cues(self, cues: int, limit: int, admitted: Mask | None = None, /) -> Positions:

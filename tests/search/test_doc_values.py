@@ -103,12 +103,12 @@ def test_the_columns_are_those_of_a_list(operations: list[Operation], kind: type
         assert len(doc_values) == len(plain) == np.count_nonzero(doc_values.live)
         kept = doc_values.positions(rows_of(plain))
         assert doc_values.rows(kept).tolist() == [entry.row for entry in plain]
-        assert doc_values.users(kept) == [text(entry, "user") for entry in plain]
+        assert doc_values.strings("user", kept) == [text(entry, "user") for entry in plain]
         last = doc_values.last_with_cues(2, 3)
         times = sorted(entry.time for entry in plain if entry.cues & 2)
         assert doc_values.column("time")[last].tolist() == times[-3:]
         assert (doc_values.column("cues")[last] & 2).all()
-        assert doc_values.speakers(kept) == [text(entry, "speaker") for entry in plain]
+        assert doc_values.strings("speaker", kept) == [text(entry, "speaker") for entry in plain]
         for name in ("time", "length", "cues", "trust"):
             assert doc_values.column(name)[kept].tolist() == [getattr(entry, name) for entry in plain]
         assert doc_values.column("importance")[kept].tolist() == [entry.importance or 0.0 for entry in plain]

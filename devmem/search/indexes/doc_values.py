@@ -197,17 +197,9 @@ class DocValues:
         admitted = [admits(value) for value in self._strings.decode(codes)]
         return np.isin(column, codes[np.array(admitted, dtype=np.bool_)])
 
-    def speakers(self, positions: Positions) -> list[str | None]:
-        """Return the speaker of each item at some positions."""
-        return self._strings.decode(self._columns["speaker"][positions])
-
-    def users(self, positions: Positions) -> list[str | None]:
-        """Return the user of each item at some positions."""
-        return self._strings.decode(self._columns["user"][positions])
-
-    def conversations(self, positions: Positions) -> list[str | None]:
-        """Return the conversation of each item at some positions."""
-        return self._strings.decode(self._columns["conversation"][positions])
+    def strings(self, name: str, positions: Positions) -> list[str | None]:
+        """Return the value of a string column at some positions."""
+        return self._strings.decode(self._columns[name][positions])
 
     def with_cues(self, cues: int, admitted: Mask | None = None) -> Positions:
         """Return the positions of the items whose text has one of some cues (`Cue`).

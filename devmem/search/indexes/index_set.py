@@ -266,7 +266,7 @@ class IndexSet:
 
     @classmethod
     def restore(cls, parts: Mapping[str, NDArray[Any]], config: IndexConfig | None = None) -> Self:
-        """Return the indexes that `parts` was made of; large arrays stay in that memory, which may be a file's.
+        """Return the indexes that `parts` was made of.
 
         The caller adds the vectors that were left out.
 

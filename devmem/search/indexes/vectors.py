@@ -194,8 +194,6 @@ class _Indexed(_Part):
         # Deeper among more vectors: 400 candidates of 10,000 generated vectors have 99 % of the 200 nearest, 800 of
         # 100,000 and 1,200 of 300,000.
         self._candidates_each = max(2.0, 2.5 * math.log10(max(1, rows.used)) - 7.5)
-        self._memory: tuple[NDArray[Any], ...] = ()
-        """Memory that FAISS reads from without a copy."""
 
     @property
     def dimension(self) -> int:
@@ -305,29 +303,19 @@ class _Indexed(_Part):
 
     @classmethod
     def restore(cls, saved: Mapping[str, NDArray[Any]]) -> _Indexed:
-        """Return the index that was saved; the vectors stay in that memory, which may be a file's.
+        """Return the index that was saved.
 
         Raises:
             ValueError, KeyError, RuntimeError: it is none.
         """
         import faiss
 
-        codes, compared = _read(saved["codes"]), _read(saved["compared"])
+        codes, compared = (faiss.deserialize_index(saved[name]) for name in ("codes", "compared"))
         if (type(codes), type(compared)) != (faiss.IndexPQFastScan, faiss.IndexScalarQuantizer):
             raise ValueError("its index is of another kind")
         if not codes.ntotal == compared.ntotal == len(saved["rows"]):
             raise ValueError("its index is not that of its rows")
-        restored = cls(codes, compared, RowColumn(np.array(saved["rows"]), np.array(saved["dead"])))
-        restored._memory = (saved["codes"], saved["compared"])
-        return restored
-
-
-def _read(memory: NDArray[np.uint8]) -> Any:  # noqa: ANN401 - FAISS has an own type for every kind
-    """Read an index that stays in the memory it is read from, as far as FAISS can."""
-    import faiss
-
-    reader: Any = faiss.ZeroCopyIOReader  # type: ignore[attr-defined] # FAISS's stubs do not know it.
-    return faiss.read_index(reader(faiss.swig_ptr(memory), memory.nbytes))
+        return cls(codes, compared, RowColumn(np.array(saved["rows"]), np.array(saved["dead"])))
 
 
 def _sampled(part: _Part, total: int) -> Vector:
@@ -567,7 +555,7 @@ class VectorIndex:
 
     @classmethod
     def restore(cls, parts: Mapping[str, NDArray[Any]], config: IndexConfig | None = None) -> VectorIndex:
-        """Return the index that `parts` was made of; large arrays stay in that memory.
+        """Return the index that `parts` was made of.
 
         Raises:
             ValueError, KeyError, RuntimeError: they are not such parts, or not what the configuration wants.

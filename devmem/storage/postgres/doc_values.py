@@ -33,6 +33,7 @@ _FIELDS: Final = (
     "importance FROM items WHERE store = {store} AND row = ANY(%(rows)s)"
 )
 _TYPES: Final = {"thread": "<i8", "time": "<f8", "length": "<i4", "cues": "<u2", "importance": "<f4"}
+_TEXTS: Final = ("conversation", "user", "speaker")
 _NEIGHBORS: Final = """
 SELECT own.row, turn.row FROM unnest(%(rows)s::bigint[]) AS at(row)
 JOIN items AS own ON own.store = {store} AND own.row = at.row
@@ -86,7 +87,7 @@ class PostgresDocValues:
         self._order: Positions = _NO_ROWS
         self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, dtype=kind) for name, kind in _TYPES.items()}
         self._texts: list[tuple[str | None, str | None, str | None]] = []
-        """Conversation, user and speaker of each item."""
+        """`_TEXTS` of each item."""
 
     def positions(self, rows: Rows) -> Positions:
         """Return the position of each row; -1 for one that is not there."""
@@ -127,17 +128,10 @@ class PostgresDocValues:
         """Return a column, one value for each position; see `PostgresDocValues.column`."""
         return self._columns[name]
 
-    def speakers(self, positions: Positions) -> list[str | None]:
-        """Return the speaker of each item at some positions."""
-        return [self._texts[position][2] for position in positions.tolist()]
-
-    def users(self, positions: Positions) -> list[str | None]:
-        """Return the user of each item at some positions."""
-        return [self._texts[position][1] for position in positions.tolist()]
-
-    def conversations(self, positions: Positions) -> list[str | None]:
-        """Return the conversation of each item at some positions."""
-        return [self._texts[position][0] for position in positions.tolist()]
+    def strings(self, name: str, positions: Positions) -> list[str | None]:
+        """Return the conversation, user or speaker of each item at some positions."""
+        at = _TEXTS.index(name)
+        return [self._texts[position][at] for position in positions.tolist()]
 
     def _positions_of(self, found: Iterable[tuple[Any, ...]]) -> Positions:
         return self.positions(np.array([row for (row,) in found], dtype=np.int64))
@@ -178,7 +172,7 @@ class PostgresDocValues:
         if not len(positions) or not (self.column("thread")[positions] != 0).any():
             return found
         rows, turns = self.rows(positions), dict[int, list[int]]()
-        named = np.array([each is not None for each in self.conversations(positions)], dtype=np.bool_)
+        named = np.array([each is not None for each in self.strings("conversation", positions)], dtype=np.bool_)
         cursors = []
         for (key, other), some in zip(_KEYS.items(), (rows[named], rows[~named]), strict=True):
             if len(some):
