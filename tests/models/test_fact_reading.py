@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from devmem.models.facts import DropReason, normal, read_facts, stands_in
 from devmem.stores import Said
+from tests.cases import cases
 
 _RECORDED = Path(__file__).parents[1] / "data" / "facts" / "answers.jsonl"
 _CASES = [json.loads(line) for line in _RECORDED.read_text(encoding="utf-8").splitlines()]
@@ -97,16 +98,7 @@ def test_whatever_comes_nothing_is_kept_that_the_turn_does_not_say(
 
 @pytest.mark.parametrize(
     ("part", "text", "found"),
-    [
-        ("Ann", "Anna and Ann", True),
-        ("Ann", "Anna", False),
-        ("12", "2012", False),
-        ("12", "12:30", True),
-        ("1", "1.5", False),
-        ("5", "1,5", False),
-        ("上海", "在上海住", True),
-        ("2", "第2次", True),
-    ],
+    cases("models_fact_reading", "parts_of_words_and_numbers_do_not_count"),
 )
 def test_parts_of_words_and_numbers_do_not_count(part: str, text: str, found: bool) -> None:
     assert stands_in(part, text) is found

@@ -6,28 +6,14 @@ import pytest
 
 from devmem.errors import RerankerError
 from devmem.models.chat_reranker import read_grades
+from tests.cases import cases
 
 NOTES = 3
 
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        '{"1": 7, "2": 3}',
-        '{"1": "7/10", "2": 3.0, "comment": "fine"}',
-        '{"grades": {"1": 7, "2": 3}}',
-        'Sure:\n```json\n{\n  "1": 7,\n  "2": 3\n}\n```\nNote 1 says it.',
-        "1: 7\n2: 3",
-        "[1]: 7\n[2]: 3",
-        "[1] 7\n(2) 3",
-        "**1**: 7\n**2:** 3",
-        "1: **7**\n2: **3**",
-        "Note 1: 7\nNote [2]: 3",
-        "1) 7/10\n2) 3 / 10",
-        "1. 7\n2. 3.0",
-        "1：7\n2：3",
-        "Here are the grades for 3 notes:\n\n1: 7\n2: 3\n",
-    ],
+    cases("models_grades", "the_forms_of_grades"),
 )
 def test_the_forms_of_grades(answer: str) -> None:
     assert read_grades(answer, NOTES) == {1: 7.0, 2: 3.0}

@@ -13,6 +13,7 @@ from devmem import MemoryContentSnapshot, MemoryItem
 from devmem.search.indexes.passages import indexed_text
 from devmem.storage import passages_of
 from devmem.text.analysis import PASSAGE_LENGTH, shorten
+from tests.cases import cases
 
 WORDS = st.lists(st.text("abcdefgh", min_size=1, max_size=8), max_size=60).map(" ".join)
 PARAGRAPHS = st.lists(WORDS, max_size=6).map("\n\n".join)
@@ -39,30 +40,7 @@ def test_a_shortened_summary_loses_nothing(text: str, limit: int) -> None:
 
 @pytest.mark.parametrize(
     ("summary", "asked", "answered", "wanted"),
-    [
-        ("I like tea.", None, None, ["I like tea."]),
-        ("I like tea.", "I like tea.", None, ["I like tea."]),
-        ("I like tea.", "I like tea.", "So do I.", ["I like tea.\n\nSo do I."]),
-        ("tea?\nyes, tea", "tea?", "yes, tea", ["tea?\nyes, tea"]),
-        # What the answer repeats of the question is said once.
-        (
-            "short",
-            "a long question",
-            "a long question\n\nand its answer",
-            ["short\n\na long question\n\nand its answer"],
-        ),
-        # A summary that is the start of a text.
-        ("I like…", "I like tea.", None, ["I like tea."]),
-        ("I like", "I like tea.", None, ["I like tea."]),
-        ("I like...", None, "I like tea.", ["I like tea."]),
-        # One that only begins like it is kept: its end is said nowhere else.
-        ("Meet at five pm", "Meet at five am, they said", None, ["Meet at five pm\n\nMeet at five am, they said"]),
-        # Part of a word is not the word.
-        ("Johnson's plan", "son", None, ["Johnson's plan\n\nson"]),
-        ("", "asked", "answered", ["asked\n\nanswered"]),
-        ("", None, None, []),
-        (" \n ", "\t", "", []),
-    ],
+    cases("search_passages_of_items", "what_is_searched"),
 )
 def test_what_is_searched(summary: str, asked: str | None, answered: str | None, wanted: list[str]) -> None:
     assert passages_of(item(summary, asked, answered)) == wanted

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from devmem import Hit, MemoryContentSnapshot, MemoryItem
 from devmem.search import MergePolicy, merge, strip_recalled
 from devmem.stores import Provenance, SourceKind
+from tests.cases import cases
 
 MARKERS = {
     "en": ("===== Related Memories =====", "===== End of Memory ====="),
@@ -193,17 +194,7 @@ def test_nothing_to_show_is_no_block() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "if (a === b) return",
-        "サーバー === 値 — ≡",
-        "| --- | --- |",
-        "---",
-        "a--b",
-        "x == y != z",
-        "5 - 3",
-        "—",
-        "é ﬁ ①",
-    ],
+    cases("search_render", "what_only_resembles_a_frame_stays_as_it_was_written"),
 )
 def test_what_only_resembles_a_frame_stays_as_it_was_written(line: str) -> None:
     assert f"1. {line}\n" in block([("notes", line)])

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.text.cues import Cue, asks_when, cues_of
+from tests.cases import cases
 
 
 @pytest.mark.parametrize(
@@ -64,17 +65,7 @@ def test_signs(cue: Cue, having: list[str], lacking: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    [
-        "When did she go?",
-        "since when?",
-        "How long is it",
-        "Which year was it",
-        "In what month?",
-        "你什么时候去",
-        "去了多久",
-        "我們什麼時候見面?",
-        "花了多長時間?",
-    ],
+    cases("text_cues", "a_question_for_a_time"),
 )
 def test_a_question_for_a_time(query: str) -> None:
     assert asks_when(query)

@@ -10,26 +10,13 @@ from hypothesis import strategies as st
 
 from devmem.text.analysis import query_terms
 from devmem.text.query_text import REST_SHARE, QueryText
+from tests.cases import cases
 from tests.generated import examples
 
 
 @pytest.mark.parametrize(
     ("message", "asked"),
-    [
-        ("We were on the lake for hours! When does my sister arrive?", "When does my sister arrive?"),
-        ("When does my sister arrive? We were on the lake.", "When does my sister arrive?"),
-        ("Isn't it lovely? By the way, what does Tom drink?", "what does Tom drink?"),
-        ("I am so tired of this, btw what does Tom drink?", "what does Tom drink?"),
-        ("I saw Dr. Klein again. Has my sister seen the garden?", "Has my sister seen the garden?"),
-        ("How are you? I slept badly. When is the rocket's launch?", "How are you? When is the rocket's launch?"),
-        ("Where does Tom work? By the way, I met Ann.", "Where does Tom work?"),
-        ("I slept badly. By the way, when is the launch?", "when is the launch?"),
-        ("What a day. Remind me of the wifi password.", "Remind me of the wifi password."),
-        ("Where did Ann say that she lives? Answer in one word.", "Where did Ann say that she lives?"),
-        ("What was it that Tom drank? I forgot.", "What was it that Tom drank?"),
-        ("今天天气真好。我表哥的生日是什么时候？", "我表哥的生日是什么时候？"),
-        ("昨天去了公园，花都开了，对了，我表哥的生日是什么时候？", "我表哥的生日是什么时候？"),
-    ],
+    cases("text_query_text", "small_talk_is_told_from_the_question"),
 )
 def test_small_talk_is_told_from_the_question(message: str, asked: str) -> None:
     found = QueryText.of(message)
@@ -43,27 +30,7 @@ def test_small_talk_is_told_from_the_question(message: str, asked: str) -> None:
 
 @pytest.mark.parametrize(
     "message",
-    [
-        "When is the launch?",
-        "We met at the lake. Ann was late.",
-        "Ann moved to Paris. Where did she live before?",
-        "My flight is LH123 to Oslo. When do I land?",
-        "我的航班是去奥斯陆的。几点起飞？",
-        "In May we ate at the harbour. Which restaurant was this?",
-        "The launch is near. What does it need?",
-        "Ann asks Richard about kids. How does Richard answer?",
-        "I want to make the app safer. What steps would you suggest?",
-        "I have a free week. How should I spend my time?",
-        "The plan has three steps: a schema, an API, tests. Would you like me to write the code?",
-        "Ich war am See. Was hat er gesagt?",
-        "Estuve en el lago. ¿Quién ha llamado?",
-        "昨日は湖に行った。それは誰の船でしたか？",
-        "我姐姐住在北京。她的生日是哪天？",
-        "黄文慧遇到了麻烦。请问黄文慧遇到了什么事情？",
-        "",
-        "?",
-        "Wow. ??",
-    ],
+    cases("text_query_text", "a_message_counts_as_a_whole"),
 )
 def test_a_message_counts_as_a_whole(message: str) -> None:
     """Where nothing asks, or the question needs the rest."""

@@ -13,6 +13,7 @@ from devmem.text.cues import (
     side_asked_about,
     side_of,
 )
+from tests.cases import cases
 
 
 @pytest.mark.parametrize(
@@ -54,17 +55,7 @@ def test_sides_of_speakers(speaker: str, side: Side | None) -> None:
 
 @pytest.mark.parametrize(
     ("query", "answer"),
-    [
-        ("Could you show me how to implement a login?", True),
-        ("How do I plot temperatures?", True),
-        ("I'm planning a trip, which places are worth it?", True),
-        ("怎么写一个函数?", True),
-        ("怎麼寫一個函數?", True),
-        ("What did I say about logins?", False),
-        ("How was the launch?", False),
-        ("Can you remind me when we met?", False),
-        ("我之前怎么说的?", False),
-    ],
+    cases("text_questions", "requests_for_help"),
 )
 def test_requests_for_help(query: str, answer: bool) -> None:
     assert asks_for_help(query) is answer
@@ -88,24 +79,7 @@ def test_requests_for_an_overview(query: str, answer: bool) -> None:
 
 @pytest.mark.parametrize(
     ("query", "name", "number"),
-    [
-        ("Who painted it?", True, False),
-        ("Where did she move from?", True, False),
-        ("What books has he read?", True, False),
-        ("How many children has he?", False, True),
-        ("How long did which of them wait?", True, True),
-        ("谁去了杭州?", True, False),
-        ("誰訂了餐廳?", True, False),
-        ("我們在哪裡見面?", True, False),
-        ("他有几个孩子?", False, True),
-        ("她幾歲了?", False, True),
-        ("What was the amount that the bank offered?", False, True),
-        ("What's Ann's monthly rent?", False, True),
-        ("What is my best test score?", False, True),
-        ("What is the name of the scorer?", False, False),
-        ("Why was it cold?", False, False),
-        ("Tell me about the whole thing", False, False),
-    ],
+    cases("text_questions", "the_kind_of_answer"),
 )
 def test_the_kind_of_answer(query: str, name: bool, number: bool) -> None:
     assert (asks_for_name(query), asks_for_number(query)) == (name, number)

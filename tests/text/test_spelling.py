@@ -12,6 +12,7 @@ from rapidfuzz.distance import OSA
 
 from devmem.text.analysis import stem
 from devmem.text.spelling import corrected, meant_by, suspects
+from tests.cases import cases
 
 VOCABULARY = frozenset(
     """
@@ -51,21 +52,7 @@ def test_what_may_be_misspelled(text: str, vocabulary: frozenset[str] | None, fo
 
 @pytest.mark.parametrize(
     ("word", "meant"),
-    [
-        ("recieve", ["receive"]),
-        ("recieved", ["received", "relieved"]),
-        ("frinds", ["friends"]),
-        ("wite", ["white"]),
-        ("wondow", ["window"]),
-        ("vegan", []),
-        ("dialing", []),
-        ("backend", []),
-        ("campping", ["camping"]),
-        ("preform", ["perform"]),
-        ("shuold", ["should"]),
-        ("xindow", []),
-        ("hikes", []),
-    ],
+    cases("text_spelling", "what_may_be_meant"),
 )
 def test_what_may_be_meant(word: str, meant: list[str]) -> None:
     """Words one edit away; for one formed of a known word only what slips, and for a short one no other letter."""

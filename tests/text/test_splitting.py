@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.text.analysis import estimate_tokens, shorten, split_sentences
+from tests.cases import cases
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=200) | st.text('ab .!?。！；\n")”', max_size=200)
 
@@ -20,16 +21,7 @@ def test_sentences_joined_give_the_text_back(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
-    [
-        ("One. Two! Three?", ["One. ", "Two! ", "Three?"]),
-        ("会议改到星期五。预算是三万元！好吗？", ["会议改到星期五。", "预算是三万元！", "好吗？"]),
-        ("会議は金曜日です。次は月曜日。", ["会議は金曜日です。", "次は月曜日。"]),
-        ("Pi is 3.14 and example.com is a site.", ["Pi is 3.14 and example.com is a site."]),
-        ('He said "Go." Then he went.', ['He said "Go." ', "Then he went."]),
-        ("a line\nanother", ["a line\n", "another"]),
-        ("no end", ["no end"]),
-        ("", []),
-    ],
+    cases("text_splitting", "where_sentences_end"),
 )
 def test_where_sentences_end(text: str, wanted: list[str]) -> None:
     assert split_sentences(text) == wanted

@@ -7,35 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.text.analysis import STOP_WORDS, forms_question, mostly_unspaced, query_terms, terms
+from tests.cases import cases
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=200)
 
 
 @pytest.mark.parametrize(
     ("query", "text"),
-    [
-        ("running trains", "the train runs"),
-        ("STRASSE", "straße"),
-        ("ﬁle", "file"),
-        ("ｆｕｌｌ ｗｉｄｔｈ", "full width"),
-        ("user name", "getUserName"),
-        ("getUserName", "call getUserName() now"),
-        ("parse config", "parse_config"),
-        ("HTTP server", "HTTPServer2"),
-        ("http://example.org", "see example.org"),
-        ("cat's", "the cat"),
-        ("don’t", "don't"),
-        ("3.14", "pi is 3.14"),
-        ("v2.0.1", "released v2.0.1 today"),
-        ("会议", "北京的会议改到星期五"),
-        ("会", "会议"),
-        ("金曜日", "会議は金曜日に変更"),
-        ("カメラ", "新しいカメラを買った"),
-        ("금요일", "회의가 금요일로 변경"),
-        ("ประชุม", "การประชุมวันศุกร์"),
-        ("mixed中文", "mixed 中文 text"),
-        ("naïve", "NAÏVE"),
-    ],
+    cases("text_terms", "a_query_finds_its_text"),
 )
 def test_a_query_finds_its_text(query: str, text: str) -> None:
     assert set(query_terms(query)) & set(terms(text))
