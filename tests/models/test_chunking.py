@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from devmem.errors import EmbeddingError
 from devmem.models.embedding_providers import ChunkingEmbedder
 from devmem.stores import EmbeddingParams, ModelIdentity, Vector
-from devmem.text.analysis import split_text
 
 
 class Recorder:
@@ -45,30 +42,6 @@ def unit(row: Any) -> Any:
 
 THREE = "First thing. Second one! Third is it?"
 PIECES = ["First thing. ", "Second one! ", "Third is it?"]
-
-
-@given(st.text(st.sampled_from("ab .。!?\n”; 中"), max_size=200), st.integers(1, 40))
-@settings(deadline=None)
-def test_pieces_join_to_the_text_and_keep_the_limit(text: str, limit: int) -> None:
-    pieces = split_text(text, limit)
-    assert "".join(pieces) == text
-    assert all(len(piece) <= limit for piece in pieces)
-
-
-@pytest.mark.parametrize(
-    ("text", "limit", "pieces"),
-    [
-        pytest.param(THREE, 15, PIECES, id="sentences"),
-        pytest.param(THREE, 26, ["First thing. Second one! ", "Third is it?"], id="as few as fit"),
-        pytest.param("你好。天气好！是吗？好；对", 4, ["你好。", "天气好！", "是吗？", "好；对"], id="Chinese"),
-        pytest.param("one\ntwo\n\nthree", 6, ["one\n", "two\n\n", "three"], id="lines"),
-        pytest.param("He said “no.” Then left.", 14, ["He said “no.” ", "Then left."], id="quotes"),
-        pytest.param("pi is 3.14159 at a.b/c?d=1", 14, ["pi is 3.14159 ", "at a.b/c?d=1"], id="no end inside"),
-        pytest.param("x" * 25, 10, ["x" * 10, "x" * 10, "x" * 5], id="no end at all"),
-    ],
-)
-def test_splits_at_the_ends_of_sentences(text: str, limit: int, pieces: list[str]) -> None:
-    assert split_text(text, limit) == pieces
 
 
 def test_a_text_that_fits_reaches_the_model_as_it_is() -> None:
@@ -107,18 +80,6 @@ def test_all_pieces_of_all_texts_go_in_one_call() -> None:
     assert recorder.calls == [["short", *PIECES, "also short"]]
     np.testing.assert_allclose(vectors[0], recorder.vector("short"), rtol=1e-5)
     np.testing.assert_allclose(vectors[2], recorder.vector("also short"), rtol=1e-5)
-
-
-def test_the_first_strategy_embeds_no_more_than_it_uses() -> None:
-    embedder, recorder = chunking(use_chunking=True, chunk_strategy="first", max_length=30)
-    embedder.embed([THREE])
-    assert recorder.calls == [PIECES[:1]]
-
-
-def test_blank_pieces_are_not_embedded() -> None:
-    embedder, recorder = chunking(use_chunking=True, max_length=20)
-    embedder.embed(["one." + " " * 40 + "two."])
-    assert all(piece.strip() for piece in recorder.calls[0])
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t\u3000"])

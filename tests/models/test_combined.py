@@ -14,7 +14,7 @@ from devmem import MemoryItem
 from devmem.config import EmbeddingConfig, RetrievalConfig
 from devmem.errors import EmbeddingError, EmbeddingMismatchError, TextsRefusedError
 from devmem.models import CombinedEmbedder, TokenEmbedding
-from devmem.stores import Embedder, MemoryQuery, StoreSetup, Vector, embed_items
+from devmem.stores import Embedder, MemoryQuery, StoreSetup, Vector
 from devmem.testing import EmbeddingProviderSuite, HashEmbedder, HashTokenEmbedder
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
@@ -62,13 +62,6 @@ def test_a_text_that_the_first_model_refuses_has_no_tokens_either() -> None:
         CombinedEmbedder(Picky(32), HashTokenEmbedder(64)).embed_tokens(["tea", "coffee", "milk"])
     assert caught.value.refused == {1: "no coffee"}
     assert [one.words for one in caught.value.made] == [("tea",), ("milk",)]
-
-
-def test_only_the_item_with_a_refused_passage_has_no_embeddings() -> None:
-    embedder = CombinedEmbedder(Picky(32), HashTokenEmbedder(64))
-    made = embed_items(embedder, [MemoryItem(content_summary=text) for text in ("tea", "coffee", "milk")])
-    assert [one.refusal for one in made] == [None, "no coffee", None]
-    assert [one.embeddings is not None for one in made] == [True, False, True]
 
 
 def test_a_model_without_token_vectors_is_refused() -> None:

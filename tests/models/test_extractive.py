@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from devmem import Hit, MemoryContentSnapshot, MemoryItem
+from devmem import Hit, MemoryItem
 from devmem.messages import Message, Role
 from devmem.models import Quotation
-from devmem.stores import ChatModel, ChatReply, ChatRequest, open_chat_model
+from devmem.stores import ChatReply, ChatRequest, open_chat_model
 
 
 def answer(question: str, *recalled: tuple[str, float]) -> ChatReply:
@@ -22,10 +22,6 @@ def answer(question: str, *recalled: tuple[str, float]) -> ChatReply:
     return open_chat_model("extractive").complete(ChatRequest(messages=messages, recalled=hits))
 
 
-def test_it_is_a_chat_model_that_needs_nothing() -> None:
-    assert isinstance(open_chat_model("extractive"), ChatModel)
-
-
 def test_quotes_the_three_best_and_says_so() -> None:
     reply = answer("Which tea?", ("third", 0.3), ("first", 0.9), ("fourth", 0.1), ("second\n line", 0.5))
     assert reply.quotation is not None
@@ -35,26 +31,11 @@ def test_quotes_the_three_best_and_says_so() -> None:
     assert quotes == ["- first", "- second line", "- third"]
 
 
-def test_nothing_recalled_is_said() -> None:
-    reply = answer("Which tea?")
-    assert reply.quotation is not None
-    assert reply.text == "No relevant memories found (no language model is configured)."
-
-
 def test_answers_in_chinese_when_asked_in_chinese() -> None:
     assert answer("喝什么茶？").text == "没有找到相关的记忆(未配置语言模型)。"
     head, quote = answer("喝什么茶？", ("Oolong", 1.0)).text.splitlines()
     assert head.startswith("最相关的记忆片段")
     assert quote == "- Oolong"
-
-
-def test_the_labels_of_an_exchange_are_chinese_when_asked_in_chinese() -> None:
-    said = MemoryContentSnapshot(text="安娜喝乌龙茶。")
-    item = MemoryItem(content_summary="Input: 安娜喝乌龙茶。", input_snapshot=said)
-    messages = (Message(role=Role.USER, content="安娜喝什么茶？"),)
-    hits = (Hit(item=item, score=1.0),)
-    reply = open_chat_model("extractive").complete(ChatRequest(messages=messages, recalled=hits))
-    assert reply.text.splitlines()[1:] == ["- 输入: 安娜喝乌龙茶。"]
 
 
 def test_of_a_long_item_the_passage_with_the_wanted_words_is_quoted() -> None:
@@ -63,17 +44,6 @@ def test_of_a_long_item_the_passage_with_the_wanted_words_is_quoted() -> None:
     _, quote = reply.text.splitlines()
     assert quote.startswith("- Ann serves the oolong tea. Sentence 0")
     assert len(quote) <= 402
-
-
-@pytest.mark.parametrize("text", ["x" * 5000, "\n" * 500 + "x", "。" * 900, "茶" * 900])
-def test_a_long_item_without_sentences_is_cut(text: str) -> None:
-    (quote,) = answer("?", (text, 1.0)).text.splitlines()[1:]
-    assert len(quote) <= 402
-
-
-def test_without_a_question_it_still_answers() -> None:
-    request = ChatRequest(messages=(), recalled=(Hit(item=MemoryItem(content_summary="tea"), score=1),))
-    assert open_chat_model("extractive").complete(request).text.endswith("- tea")
 
 
 def reply_to(*said: Message, recalled: tuple[Hit, ...] = ()) -> ChatReply:
@@ -102,10 +72,6 @@ def test_quoted_passages_of_several_nodes_and_recalled_ones_are_joined() -> None
         "- Black tea.",
         "- Ann bought tea.",
     ]
-
-
-def test_quotations_without_a_shared_word_are_better_than_nothing() -> None:
-    assert reply_to(quoting("Which vegetables?", "Slugs.")).text.endswith("- Slugs.")
 
 
 def test_the_question_is_what_somebody_said_not_a_prompt_of_the_node() -> None:

@@ -29,14 +29,6 @@ def test_recorded_answers(case: dict[str, Any]) -> None:
     assert {reason.name: count for reason, count in dropped.items()} == case["dropped"]
 
 
-def test_the_recorded_answers_show_every_reason_that_an_answer_can_have() -> None:
-    """Those that the store alone knows are left out."""
-    of_stores = {DropReason.OLDER, DropReason.LESS_TRUSTED, DropReason.TAKEN, DropReason.NOT_STORED}
-    assert {name for case in _CASES for name in case["dropped"]} == {
-        reason.name for reason in DropReason if reason not in of_stores
-    }
-
-
 def test_times_are_relative_to_the_turn() -> None:
     """The words have to be in the quote."""
     answer = _CASES[0]["answer"]

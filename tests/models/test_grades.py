@@ -19,21 +19,12 @@ def test_the_forms_of_grades(answer: str) -> None:
     assert read_grades(answer, NOTES) == {1: 7.0, 2: 3.0}
 
 
-@pytest.mark.parametrize(("written", "grade"), [("0", 0.0), ("7.5", 7.5), ("10", 10.0), ("10/10", 10.0)])
-def test_the_scale(written: str, grade: float) -> None:
-    assert read_grades(f"1: {written}", NOTES) == {1: grade}
-
-
 def test_blanks_cost_no_time() -> None:
     assert read_grades(f"1{' ' * 20_000}: 7\n1{' ' * 20_000}", NOTES) == {1: 7.0}
 
 
 def test_what_is_said_of_other_notes_is_passed_over() -> None:
     assert read_grades("2: 7\n9: 9\n2024: 5", NOTES) == {2: 7.0}
-
-
-def test_the_same_grade_twice_is_one() -> None:
-    assert read_grades("1: 7\n1: 7", NOTES) == {1: 7.0}
 
 
 @pytest.mark.parametrize(

@@ -46,16 +46,6 @@ def test_a_question_is_embedded_once_by_each_embedder() -> None:
     assert first.asked == second.asked == ["When?"]
 
 
-def test_the_least_recent_questions_are_given_up() -> None:
-    embedder = Counting()
-    questions = [f"question {number}" for number in range(300)]
-    for question in questions:
-        embed_query(embedder, question)
-        embed_query(embedder, questions[0])
-    embed_query(embedder, questions[1])
-    assert embedder.asked == [*questions, questions[1]]
-
-
 def test_a_failure_is_not_kept() -> None:
     embedder = Counting()
     embedder.is_down = True

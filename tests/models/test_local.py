@@ -64,11 +64,6 @@ def test_other_weights_under_the_same_name_are_another_model(folder: Path, place
     assert open_local(folder).identity != before
 
 
-def test_older_weights_files_are_found_too(folder: Path) -> None:
-    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    assert open_local(folder).identity.name.startswith("local:my-model@")
-
-
 class FakeTransformer:
     """Stands in for `SentenceTransformer`: as many numbers as a text has characters, never of unit length."""
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from devmem.errors import EmbeddingError
 from devmem.models import TokenEmbedder, query_embedder
 from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embedder
 from devmem.testing import EmbeddingProviderSuite
@@ -60,26 +58,10 @@ def test_local_gives_the_models_vectors(local: Embedder) -> None:
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
 
 
-def test_local_serves_threads(local: Embedder) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(lambda size: local.embed(["tea " * size]), [1, 20, 3, 80, 2, 9]))
-    assert all(rows.shape == (1, 384) for rows in results)
-
-
 class TestSuite(EmbeddingProviderSuite):
     @pytest.fixture
     def embedder(self, local: Embedder) -> Embedder:
         return local
-
-
-def test_tokens_are_those_of_minilm(local: Embedder, minilm: Embedder) -> None:
-    """Words and number of tokens agree; of `local` what all tokens have in common is taken off."""
-    texts = ["Ann moved the launch to June.", "unbelievably long"]
-    assert isinstance(local, TokenEmbedder)
-    assert isinstance(minilm, TokenEmbedder)
-    for ours, theirs in zip(local.embed_tokens(texts), minilm.embed_tokens(texts), strict=True):
-        assert [word.lower() for word in ours.words] == list(theirs.words)
-        assert ours.tokens.shape == theirs.tokens.shape
 
 
 def test_prompts_of_the_folder_stand_before_texts(local: Embedder, model_folder: Path) -> None:
@@ -92,32 +74,7 @@ def test_prompts_of_the_folder_stand_before_texts(local: Embedder, model_folder:
     assert queries.embed_tokens(["tea time"])[0].words == ("tea", "time")
 
 
-def test_a_device_that_is_not_there_is_named(model_folder: Path) -> None:
-    params = EmbeddingParams(model_path=model_folder, device="no-such-device")
-    embedder = open_embedder(EmbeddingConfig(provider="local", params=params), shared=False)
-    with pytest.raises(EmbeddingError, match="no-such-device"):
-        embedder.embed(["tea"])
-
-
-def test_a_folder_that_holds_something_else_is_named(tmp_path: Path) -> None:
-    (tmp_path / "model.safetensors").write_bytes(b"nothing of the kind")
-    params = EmbeddingParams(model_path=tmp_path)
-    embedder = open_embedder(EmbeddingConfig(provider="local", params=params), shared=False)
-    with pytest.raises(EmbeddingError, match=str(tmp_path)):
-        embedder.embed(["tea"])
-
-
 def test_loading_draws_nothing(model_folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     params = EmbeddingParams(model_path=model_folder)
     open_embedder(EmbeddingConfig(provider="local", params=params), shared=False).embed(["tea"])
     assert "Loading" not in capfd.readouterr().err
-
-
-def test_a_model_that_cannot_read_a_text_reports_it(local: Embedder) -> None:
-    assert isinstance(local, TokenEmbedder)
-    english, russian, chinese = local.embed_tokens(
-        ["The unbelievable launch moved to June.", "Моя сестра переехала в Лиссабон.", "发布会改到六月。"]
-    )
-    assert english.known == 1
-    assert russian.known < 0.5
-    assert chinese.known < 0.5

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -36,41 +35,9 @@ def test_vectors_are_those_of_sentence_transformers(minilm: Embedder) -> None:
     np.testing.assert_allclose(vectors, expected, atol=2e-6)
 
 
-def test_rows_have_unit_length(minilm: Embedder) -> None:
-    np.testing.assert_allclose(np.linalg.norm(minilm.embed(TEXTS), axis=1), 1, atol=1e-6)
-
-
-def test_a_text_gets_the_same_vector_alone_and_among_others(minilm: Embedder) -> None:
-    alone = np.concatenate([minilm.embed([text]) for text in TEXTS])
-    np.testing.assert_allclose(minilm.embed(TEXTS), alone, atol=2e-6)
-    np.testing.assert_allclose(minilm.embed(TEXTS[::-1] * 3), np.concatenate([alone[::-1]] * 3), atol=2e-6)
-
-
-def test_threads_do_not_disturb_one_another(minilm: Embedder) -> None:
-    """Each gets the vectors of its own texts, which are others than those of its neighbours."""
-    expected = minilm.embed(TEXTS)
-    rows = [[n % len(TEXTS), (n + 3) % len(TEXTS)] for n in range(8)]
-    with ThreadPoolExecutor(4) as pool:
-        for own, vectors in zip(rows, pool.map(lambda own: minilm.embed([TEXTS[n] for n in own]), rows), strict=True):
-            np.testing.assert_allclose(vectors, expected[own], atol=2e-6)
-
-
 def test_only_the_first_256_tokens_count(minilm: Embedder) -> None:
     first = "tea " * 254
     np.testing.assert_allclose(minilm.embed([first]), minilm.embed([first + "war " * 50]), atol=1e-6)
-
-
-def test_no_texts_give_no_rows(minilm: Embedder) -> None:
-    assert minilm.embed([]).shape == (0, 384)
-
-
-def test_batch_size_and_threads_change_no_vector(open_minilm: OpenMiniLM, minilm: Embedder) -> None:
-    embedder = open_minilm(batch_size=2, threads=2)
-    np.testing.assert_allclose(embedder.embed(TEXTS), minilm.embed(TEXTS), atol=2e-6)
-
-
-def test_the_identity_is_that_of_the_model(minilm: Embedder) -> None:
-    assert (minilm.identity.name, minilm.identity.dimension) == ("minilm:all-MiniLM-L6-v2", 384)
 
 
 def test_several_workers_change_no_vector(open_minilm: OpenMiniLM, minilm: Embedder) -> None:

@@ -76,13 +76,6 @@ def test_prompts_of_the_folder_stand_before_questions_and_passages(tmp_path: Pat
         assert made.tokens.shape == (2, WIDTH)
 
 
-def test_prompts_can_be_named(tmp_path: Path) -> None:
-    embedder = opened(write_model(tmp_path, {**MEAN, **PROMPTS}), query_prefix="two ", passage_prefix="the ")
-    np.testing.assert_allclose(
-        query_embedder(embedder).embed(["hours"]), opened(tmp_path, passage_prefix="two ").embed(["hours"]), atol=1e-6
-    )
-
-
 def test_a_long_text_is_cut_where_the_folder_says(tmp_path: Path) -> None:
     embedder = opened(write_model(tmp_path, {"sentence_bert_config.json": {"max_seq_length": 4}}))
     np.testing.assert_allclose(embedder.embed(["open settings x x"]), embedder.embed(["open settings"]), atol=1e-6)
@@ -133,10 +126,6 @@ def test_the_hubs_folder_and_a_named_graph_are_found(tmp_path: Path) -> None:
     assert hub.identity.name.startswith("onnx:hub@")
     named = opened(write_model(tmp_path / "named", graph="small.onnx"), model="small.onnx")
     np.testing.assert_allclose(named.embed(["open"]), hub.embed(["open"]), atol=1e-6)
-
-
-def test_unknown_words_are_not_known(tmp_path: Path) -> None:
-    assert tokens_of(opened(write_model(tmp_path)), "open 发布会 决定").known < 0.5
 
 
 def test_the_token_for_what_is_unknown_may_be_sentencepieces(tmp_path: Path) -> None:

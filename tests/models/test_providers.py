@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import devmem
-from devmem.errors import EmbeddingError, PluginClashError
+from devmem.errors import EmbeddingError
 from devmem.models import (
     TokenEmbedder,
     TokenEmbedding,
@@ -19,7 +19,7 @@ from devmem.models import (
     register_embedding_provider,
 )
 from devmem.models.embedding_providers import PROVIDERS
-from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, ModelIdentity, Vector, open_embedder
+from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, Vector, open_embedder
 from devmem.testing import EmbeddingProviderSuite, HashEmbedder, HashTokenEmbedder
 from tests.plugins.strangers import install
 
@@ -114,12 +114,6 @@ def test_what_cannot_be_opened(provider: str, message: str) -> None:
         opened(provider)
 
 
-def test_another_provider_of_the_same_name_is_refused() -> None:
-    register_embedding_provider("test_acme", acme)
-    with pytest.raises(PluginClashError, match="'test_acme' is already registered"):
-        register_embedding_provider("test_acme", another)
-
-
 def test_equal_settings_share_one_embedder() -> None:
     register_embedding_provider("test_acme", acme)
     one, same, other = (
@@ -140,12 +134,6 @@ def test_long_questions_are_cut_as_passages_are() -> None:
     long, short = "One two. Three four. Five six seven.", "One two. Three f"
     np.testing.assert_allclose(queries.embed([long]), queries.embed([short]), atol=1e-6)
     assert not np.allclose(queries.embed([short]), embedder.embed([short]))
-
-
-def test_an_embedder_that_tells_no_questions_apart_embeds_them_itself() -> None:
-    embedder = HashEmbedder()
-    assert query_embedder(embedder) is embedder
-    assert isinstance(query_embedder(open_embedder(EmbeddingConfig())).identity, ModelIdentity)
 
 
 class Stranger(HashEmbedder):
@@ -202,12 +190,6 @@ def test_an_item_waits_where_a_strangers_provider_fails() -> None:
     with devmem.open({"type": "simple", "config": {"embedding": block}}) as memory:
         memory.add("The launch is on June 2nd.")
         assert memory.search("launch")[0].text == "The launch is on June 2nd."
-
-
-def test_vectors_of_a_stranger_get_unit_length() -> None:
-    register_embedding_provider("stranger", Stranger)
-    rows = open_embedder(EmbeddingConfig(provider="stranger"), shared=False).embed(["one"])
-    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
 
 
 class TokenStranger(HashTokenEmbedder):
@@ -283,8 +265,3 @@ class Lists(HashEmbedder):
 
     def embed(self, texts: Sequence[str]) -> Vector:
         return [self.vector(text) for text in texts]  # type: ignore[return-value]
-
-
-def test_a_factory_that_is_none_says_so() -> None:
-    with pytest.raises(TypeError, match="5 cannot be called to make an embedder"):
-        register_embedding_provider("number", 5)  # type: ignore[arg-type]

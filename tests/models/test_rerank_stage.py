@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import pytest
 
 from devmem import MemoryContentSnapshot, MemoryItem, SearchReport
@@ -128,18 +127,6 @@ def test_explaining_says_what_the_search_and_the_reranker_did(make: Make) -> Non
     assert (report.reranked, report.failure) == (3, "")
 
 
-def test_the_tokens_are_compared_before_the_reranker_reads(make: Make) -> None:
-    """A reranker reads the hits of late interaction: token codes are kept and count, as without it."""
-    store, reranker = make()
-    plain, _ = make(type="late_interaction")
-    without, _ = make(type="none")
-    reranker.score = lambda _: []
-    asked = MemoryQuery(text="tea shelf")
-    assert [hit.rerank for hit in store.search(asked)] == [hit.rerank for hit in plain.search(asked)]
-    assert all(hit.rerank is not None for hit in store.search(asked))
-    assert all(hit.rerank is None for hit in without.search(asked))
-
-
 @pytest.mark.parametrize(("top_k", "depth"), [(3, 20), (20, 20), (30, 20), (30, 1)])
 def test_it_reads_so_many_hits_and_no_more(make: Make, top_k: int, depth: int) -> None:
     store, reranker = make(many(40), depth=depth)
@@ -151,29 +138,6 @@ def test_it_reads_so_many_hits_and_no_more(make: Make, top_k: int, depth: int) -
     unread = [hit.item.id for hit in plain.search(asked).hits[depth:]]
     assert [hit.item.id for hit in hits[depth:]] == unread
     assert [hit.score for hit in hits] == sorted([hit.score for hit in hits], reverse=True)
-
-
-def test_for_conversations_it_reads_no_more_than_for_items(make: Make) -> None:
-    store, reranker = make(many(40))
-    groups = store.search_conversations(MemoryQuery(text="tea", limit=25))
-    assert reranker.read == [20]
-    assert len(groups) == 25
-    assert [group.score for group in groups] == sorted([group.score for group in groups], reverse=True)
-
-
-def test_where_nothing_is_found_it_is_not_asked(make: Make) -> None:
-    store, reranker = make([])
-    assert store.search(TEA).hits == ()
-    assert reranker.read == []
-
-
-@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, int])
-def test_numbers_of_any_kind_are_scores(make: Make, kind: Callable[[float], Any]) -> None:
-    store, reranker = make()
-    reranker.score = lambda texts: np.array([kind(score) for score in lengths(texts)])
-    hits = store.search(TEA)
-    assert [(hit.item.id, hit.score) for hit in hits] == [("1", 38.0), ("2", 20.0)]
-    assert {type(hit.score) for hit in hits} == {float}
 
 
 def refused(_texts: Sequence[str]) -> None:
@@ -247,16 +211,6 @@ def test_a_reranker_that_cannot_be_opened_is_named_with_its_store(make: Make) ->
         make(type="test_unmakeable")
     with pytest.raises(MissingExtraError, match=r"^memory store 'notes': retrieval\.reranker: this needs the package"):
         make(type="test_uninstalled")
-
-
-def test_a_chat_model_without_a_key_is_named_with_its_store(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with pytest.raises(RerankerError) as caught:
-        make(type="llm", model="m")
-    assert str(caught.value).startswith(
-        "memory store 'notes': retrieval.reranker: chat model 'm' has no key: none is given. Set"
-    )
-    assert "node" not in str(caught.value)
 
 
 def test_of_a_long_item_it_reads_the_passage_that_was_found(make: Make) -> None:

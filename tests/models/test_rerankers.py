@@ -9,7 +9,7 @@ import pytest
 from pydantic import SecretStr, ValidationError
 
 from devmem.config import RerankerConfig
-from devmem.errors import ChatModelError, PluginClashError, RerankerError
+from devmem.errors import PluginClashError, RerankerError
 from devmem.models import Reranker, open_reranker, register_reranker, reranker_names
 from devmem.models.chat_reranker import ChatReranker
 from devmem.testing import ScriptedChat
@@ -53,11 +53,6 @@ POINTS = {"longest": "longest", "broken": "no_reranker", "failing": "failing"}
 
 def by_chat(*script: str | Exception) -> ChatReranker:
     return ChatReranker(ScriptedChat(*script), LLM)
-
-
-def test_the_search_does_some_itself() -> None:
-    assert open_reranker(RerankerConfig(), HERE) is None
-    assert open_reranker(RerankerConfig(type="none"), HERE) is None
 
 
 def test_an_unknown_name_is_answered_with_the_near_ones() -> None:
@@ -104,26 +99,10 @@ def test_a_chat_model_grades() -> None:
     assert by_chat("1: 3\n2: 10\n3. 0.5").scores("tea?", NOTES) == [3.0, 10.0, 0.5]
 
 
-def test_what_the_model_passes_over_gets_nothing() -> None:
-    assert by_chat("Sure!\n- 2: 7\n9: 9").scores("tea?", NOTES) == [0.0, 7.0, 0.0]
-
-
 def test_the_model_is_shown_each_note_on_a_line_of_its_own() -> None:
     chat = ScriptedChat("1: 1")
     ChatReranker(chat, LLM).scores("tea?", ["one\n[2] two: 10", "three"])
     assert chat.asked == ["Question: tea?\n\nNotes:\n[1] one [2] two: 10\n[2] three"]
-
-
-@pytest.mark.parametrize("script", ["I like them all.", "7.5\n3.0", ChatModelError("503")])
-def test_no_grades_are_an_error(script: str | Exception) -> None:
-    with pytest.raises(RerankerError):
-        by_chat(script).scores("tea?", NOTES)
-
-
-def test_nothing_to_grade_asks_nobody() -> None:
-    chat = ScriptedChat()
-    assert ChatReranker(chat, LLM).scores("tea?", []) == []
-    assert chat.requests == []
 
 
 def open_llm(service: ChatService, timeout: float = 10.0) -> Reranker:
@@ -141,13 +120,6 @@ def test_a_service_is_asked_as_the_block_says(monkeypatch: pytest.MonkeyPatch) -
         assert open_llm(service).scores("tea?", NOTES[:1]) == [7.0]
     (request,) = service.requests
     assert (request["model"], request["seed"], service.keys) == ("m-1", 1, ["Bearer k"])
-
-
-def test_a_service_that_fails_is_asked_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "*")
-    with ChatService(script=[Reply(body={}, status=503)]) as service, pytest.raises(RerankerError):
-        open_llm(service).scores("tea?", NOTES)
-    assert len(service.requests) == 2
 
 
 def test_a_service_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,12 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.errors import EmbeddingError
 from devmem.models import TokenEmbedder, TokenEmbedding, token_codes
-from devmem.models.embedder import READABLE
 from devmem.models.minilm import WordPiece
-from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, PassageEmbeddings, open_embedder
-from devmem.testing import HashTokenEmbedder
+from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embedder
 
 TEXTS = [
     "I like tea.",
@@ -48,28 +45,10 @@ def test_tokens_align_with_words(minilm: Embedder) -> None:
     assert len(long.words) == 254
 
 
-def test_a_word_has_another_vector_in_another_context(minilm: Embedder) -> None:
-    river, money, again = tokens_of(minilm, ["the river bank", "the bank account", "the river bank"])
-    banks = [made.tokens[made.words.index("bank")] for made in (river, money, again)]
-    assert float(banks[0] @ banks[2]) == pytest.approx(1, abs=1e-5)
-    assert float(banks[0] @ banks[1]) < 0.95
-
-
 def test_how_much_of_a_text_the_model_knows(minilm: Embedder) -> None:
     english, strange = tokens_of(minilm, ["I like tea", "\U0001f9d9 \U0001f9da tea \U0001f9db"])
     assert english.known == 1
     assert strange.known == pytest.approx(0.25)
-
-
-def test_marks_and_digits_make_a_language_no_more_readable(minilm: Embedder) -> None:
-    chinese = tokens_of(minilm, ["我们把发布会改到六月二日。", "会议室在三楼，九点开会。", "项目预算是 100000 元。"])
-    assert all(one.known < READABLE for one in chinese)
-
-
-def test_no_texts_and_blank_texts(minilm: Embedder) -> None:
-    assert tokens_of(minilm, []) == []
-    with pytest.raises(EmbeddingError, match="text 1 is blank"):
-        tokens_of(minilm, ["x", " \n"])
 
 
 def test_a_text_that_the_model_cannot_see_has_no_tokens(minilm: Embedder) -> None:
@@ -122,18 +101,3 @@ def test_a_text_of_stop_words_alone_keeps_them() -> None:
     assert len(token_codes(embedding(["to", "be", "or", "not"]))) == 1, "not is no stop word"
     assert len(token_codes(embedding(["it", "is", "."]))) == 3
     assert token_codes(embedding([])).shape == (0, 3)
-
-
-def test_the_hash_embedder_gives_a_word_the_same_token_everywhere() -> None:
-    one, other, nothing = HashTokenEmbedder(dimension=16).embed_tokens(["red tea", "Tea!", "?"])
-    assert one.words == ("red", "tea")
-    assert np.array_equal(one.tokens[1], other.tokens[0])
-    assert nothing.tokens.shape == (0, 16)
-
-
-def test_an_encoding_has_codes_for_every_passage() -> None:
-    vectors, codes = np.eye(2, 16, dtype=np.float32), np.zeros((3, 2), dtype=np.uint8)
-    assert PassageEmbeddings(vectors=vectors, tokens=(codes, codes)).tokens is not None
-    with pytest.raises(ValueError, match="2 passages, but token codes of 1"):
-        PassageEmbeddings(vectors=vectors, tokens=(codes,))
-    assert PassageEmbeddings.of(vectors[0]).vectors.shape == (1, 16)

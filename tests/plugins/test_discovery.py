@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from devmem import ConfigError, load_workflow, open_stores
+from devmem import ConfigError, load_workflow
 from devmem.errors import NAME, BrokenPluginError, PluginClashError, UnknownPluginError
 from devmem.plugins import ENTRY_POINT_GROUP, StoreRegistry, StoreType, registry
-from devmem.stores import ConfigModel, MemoryQuery
-from devmem.testing import HashEmbedder
-from tests.workflow.doubles import ScriptedStore, said
+from devmem.stores import ConfigModel
+from tests.workflow.doubles import ScriptedStore
 
 from .strangers import NOTES_SOURCE, install, points_in, registry_of
 
@@ -79,20 +78,6 @@ def test_a_wrong_key_of_a_strangers_store_is_reported_with_its_line(path: Path) 
     (path / "flow.yaml").write_text("memory:\n  - name: j\n    type: jotter\n    config:\n      marck: '!'\n")
     with pytest.raises(ConfigError, match=r"flow\.yaml:5: memory\[0\]\.config\.marck: unknown key.*'mark'"):
         load_workflow(path / "flow.yaml", types=types)
-
-
-def test_two_distributions_with_one_name_cost_that_name_and_are_both_named(path: Path) -> None:
-    modules = {"jotter_pkg": NOTES_SOURCE}
-    one = install(path / "one", "one-dist", {"jotter": "jotter_pkg:Jotter", "own": "jotter_pkg:Jotter"}, {})
-    two = install(path / "two", "two-dist", {"jotter": "elsewhere:Jotter"}, {}, version="2.5")
-    install(path, "code", {}, modules)
-    types = registry_of(one, two)
-    assert list(types.names()) == ["jotter", "own"]
-    with pytest.raises(PluginClashError, match=r"'jotter'.*one-dist 1\.0 and by two-dist 2\.5") as caught:
-        types.get("jotter")
-    assert (caught.value.name, caught.value.owners) == ("jotter", ("one-dist 1.0", "two-dist 2.5"))
-    assert types.owner("jotter") == "one-dist 1.0 and two-dist 2.5"
-    assert types.summary("own") == "A stranger's notes"
 
 
 def test_one_distribution_that_is_seen_twice_is_one(path: Path) -> None:
@@ -163,16 +148,6 @@ def test_a_store_that_cannot_be_used_says_whose_it_is_and_why(path: Path, value:
     assert types.get("jotter").summary == "A stranger's notes"
 
 
-def test_an_entry_point_may_name_a_described_type(path: Path) -> None:
-    source = NOTES_SOURCE + (
-        "\nfrom devmem.plugins import StoreType\n"
-        "TYPE = StoreType(name='jotter', config_model=JotterConfig, factory=Jotter, summary='By hand')\n"
-    )
-    types = registry_of(install(path, "jotter-dist", {"jotter": "jotter_pkg:TYPE"}, {"jotter_pkg": source}))
-    assert types.summary("jotter") == "By hand"
-    assert types.config_model("jotter").__name__ == "JotterConfig"
-
-
 @pytest.mark.parametrize(("name", "suggestion"), [("simpel", "simple"), ("blackbord", "blackboard"), ("qqq", None)])
 def test_an_unknown_name_is_answered_with_the_closest_and_all_known(name: str, suggestion: str | None) -> None:
     with pytest.raises(UnknownPluginError, match=f"unknown store type '{name}'.*blackboard.*simple") as caught:
@@ -232,40 +207,3 @@ def test_a_strangers_check_of_a_guard_is_used_from_yaml(tmp_path: Path) -> None:
         "    print([(one.text, one.quarantine_reason) for one in memory.list(quarantined=True)])\n"
     )
     assert run_python(tmp_path, code) == "[('A cat sleeps.', 'cat is here')]"
-
-
-def test_two_checks_of_one_name_cost_that_name(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        install(
-            tmp_path / name, f"{name}-dist", {"picky": "picky_pkg:make"}, {"picky_pkg": _PICKY}, group="devmem.guards"
-        )
-    (tmp_path / "flow.yaml").write_text(
-        "memory: [{name: j, type: simple, config: {memory_path: j.db, guard: {checks: [{type: picky}]}}}]\n"
-    )
-    code = (
-        f"import sys; sys.path.append({str(tmp_path / 'two')!r}); sys.path.append({str(tmp_path / 'one')!r})\n"
-        "import devmem\n"
-        "try:\n    devmem.open('flow.yaml#j')\n"
-        "except devmem.errors.DevmemError as error:\n    print(error)\n"
-    )
-    found = run_python(tmp_path, code)
-    assert "one-dist 1.0" in found
-    assert "two-dist 1.0" in found
-
-
-@pytest.mark.parametrize("name", ["simple", "blackboard"])
-def test_our_own_stores_are_found_as_anyones(name: str) -> None:
-    assert registry.owner(name).startswith(f"{NAME} ")
-    assert registry.get(name) is registry.get(name)
-    assert registry.summary(name)
-
-
-def test_a_strangers_store_gets_the_embedding_that_its_block_names(path: Path) -> None:
-    types = registry_of(install(path, "jotter-dist", {"jotter": "jotter_pkg:Jotter"}, {"jotter_pkg": NOTES_SOURCE}))
-    (path / "flow.yaml").write_text("memory: [{name: j, type: jotter, config: {embedding: {provider: minilm}}}]\n")
-    workflow, embedder = load_workflow(path / "flow.yaml", types=types), HashEmbedder()
-    with open_stores(workflow, types=types, embedders=lambda config: embedder) as stores:
-        stores["j"].update(said("When?", "Pelican starts on May 5."))
-        (found,) = stores["j"].search(MemoryQuery(text="Pelican starts"))
-    assert found.similarity is not None
-    assert embedder.texts == ["Pelican starts on May 5.", "Pelican starts"]

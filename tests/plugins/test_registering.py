@@ -13,7 +13,7 @@ import pytest
 
 from devmem import ConfigError, load_workflow, register_memory_store
 from devmem.errors import PluginClashError, PluginLoadError
-from devmem.plugins import StoreRegistry, StoreType, registry
+from devmem.plugins import StoreRegistry, registry
 from devmem.stores import ConfigModel, StoreSetup
 from tests.workflow.doubles import ScriptedStore
 
@@ -52,11 +52,6 @@ def test_the_decorator_gives_the_class_back_and_takes_its_words(own: StoreRegist
     assert list(own.names()) == ["notes"]
 
 
-def test_the_decorators_summary_wins(own: StoreRegistry) -> None:
-    register_memory_store("notes", summary="Other words")(Notes)
-    assert own.summary("notes") == "Other words"
-
-
 def test_the_function_takes_a_model_and_a_factory(own: StoreRegistry) -> None:
     def make(setup: StoreSetup) -> Notes:
         return Notes(setup)
@@ -66,29 +61,11 @@ def test_the_function_takes_a_model_and_a_factory(own: StoreRegistry) -> None:
     assert (found.factory, found.config_model, found.summary) == (make, NotesConfig, "By hand")
 
 
-@pytest.mark.parametrize("only", [{"config_cls": NotesConfig}, {"factory": Notes}])
-def test_the_function_needs_both(own: StoreRegistry, only: dict[str, Any]) -> None:
-    with pytest.raises(TypeError, match="config_cls and factory together"):
-        register_memory_store("notes", **only)
-    assert list(own.names()) == []
-
-
 @pytest.mark.parametrize("wrong", [object, ConfigModel, 3, type("NoModel", (ScriptedStore,), {"config_model": None})])
 def test_what_is_no_store_class_is_refused_at_once(own: StoreRegistry, wrong: Any) -> None:
     with pytest.raises(TypeError, match="is not a subclass of devmem"):
         register_memory_store("notes")(wrong)
     assert list(own.names()) == []
-
-
-def described(name: str) -> StoreType:
-    return StoreType(name=name, config_model=NotesConfig, factory=Notes)
-
-
-def test_two_modules_with_one_name_clash_and_the_first_stays(own: StoreRegistry) -> None:
-    own.register(described("notes"), "first")
-    with pytest.raises(PluginClashError, match=r"claimed by module first and by module second"):
-        own.register(described("notes"), "second")
-    assert own.owner("notes") == "module first"
 
 
 def test_a_module_registers_a_name_once(own: StoreRegistry) -> None:
@@ -122,21 +99,6 @@ def run_python(folder: Path, code: str) -> str:
 FLOW = "plugins: [my_plugin]\nmemory: [{name: j, type: jotter, config: {mark: '!'}}]\n"
 
 
-def test_a_module_under_plugins_registers_a_type_that_the_same_file_uses(tmp_path: Path) -> None:
-    source = NOTES_SOURCE + '\nfrom devmem import register_memory_store\nregister_memory_store("jotter")(Jotter)\n'
-    (tmp_path / "my_plugin.py").write_text(source)
-    (tmp_path / "flow.yaml").write_text(FLOW)
-    code = dedent(
-        """
-        import devmem
-        workflow = devmem.load_workflow("flow.yaml")
-        with devmem.open_stores(workflow) as stores:
-            print(type(stores["j"]).__name__, devmem.plugins.registry.owner("jotter"))
-        """
-    )
-    assert run_python(tmp_path, code) == "Jotter module my_plugin"
-
-
 def test_a_file_beside_the_workflow_can_be_named_under_plugins(tmp_path: Path) -> None:
     """From any working directory, and as often as a workflow names it."""
     source = NOTES_SOURCE + '\nfrom devmem import register_memory_store\nregister_memory_store("jotter")(Jotter)\n'
@@ -163,19 +125,6 @@ def test_a_file_that_does_not_exist_or_fails_is_named(tmp_path: Path) -> None:
                 registry.load_plugin(str(tmp_path / file))
 
 
-def test_a_type_without_a_summary_is_described_by_its_docstring(own: StoreRegistry) -> None:
-    class Plain(Notes):
-        """Keeps what is said.
-
-        More of it.
-        """
-
-        summary = ""
-
-    register_memory_store("plain")(Plain)
-    assert own.summary("plain") == "Keeps what is said."
-
-
 def test_a_type_can_be_registered_before_anything_else_is_loaded(tmp_path: Path) -> None:
     code = dedent(
         """
@@ -192,25 +141,6 @@ def test_a_type_can_be_registered_before_anything_else_is_loaded(tmp_path: Path)
         """
     )
     assert run_python(tmp_path, code) == "Mine True"
-
-
-def test_a_name_of_ours_that_code_takes_is_a_clash_with_us(tmp_path: Path) -> None:
-    code = dedent(
-        """
-        import devmem
-
-        @devmem.register_memory_store("simple")
-        class Mine(devmem.stores.CollectionMemory):
-            def compose(self, payload):
-                return devmem.stores.skipped("never")
-
-        try:
-            devmem.plugins.registry.get("simple")
-        except Exception as error:
-            print(type(error).__name__, error.owners[0].split()[0], error.owners[1])
-        """
-    )
-    assert run_python(tmp_path, code) == "PluginClashError devmem-framework module __main__"
 
 
 @pytest.mark.parametrize(

@@ -233,17 +233,6 @@ def test_deleted_rows_are_not_found(count: int, deleted: int) -> None:
     assert np.isnan(index.reader().similarities(clustered(1)[0], gone[:5])).all()
 
 
-def test_too_little_is_left_for_it() -> None:
-    index, vectors = filled(4000)
-    index.wait_for_build()
-    index.remove(numbered(0, 3700))
-    vectors[:3700] = np.nan
-    assert not index.approximate
-    assert recall(index, vectors) >= 0.98
-    index.remove(numbered(3700, 4000))
-    assert nearest(index, vectors[0], 5).tolist() == []
-
-
 def test_writes_and_deletions_while_it_is_made(held: Held) -> None:
     """They are found before and after it takes over, and searching never waits for it."""
     index, vectors = filled(6000, executor=lambda: held)
@@ -260,22 +249,6 @@ def test_writes_and_deletions_while_it_is_made(held: Held) -> None:
     assert len(index) == 6300
     found = index.reader().similarities(vectors[6200], numbered(6200, 6201))
     assert found.tolist() == pytest.approx([1.0], abs=8e-3)
-
-
-def test_many_are_added_while_it_is_made(held: Held) -> None:
-    """Vectors that are kept as bytes meanwhile stay in the index, and so do those that were removed stay out of it."""
-    index, vectors = filled(2000, executor=lambda: held)
-    nearest(index, vectors[0], 1)
-    index.add(numbered(2000, 6000), more := clustered(4000, seed=7))
-    index.remove(gone := numbered(1990, 2010))
-    vectors = np.concatenate([vectors, more])
-    vectors[gone] = np.nan
-    held.release()
-    index.reader()
-    assert index.approximate
-    assert len(index) == 5980
-    held.release()
-    assert recall(index, vectors) >= 0.98
 
 
 def test_a_failure_while_it_is_made(held: Held, caplog: pytest.LogCaptureFixture) -> None:
@@ -316,27 +289,6 @@ def test_closing_while_it_is_made(held: Held) -> None:
     assert recall(index, vectors) >= 0.98
 
 
-def test_closing_in_the_middle_of_a_step() -> None:
-    index, vectors = filled(30_000)
-    nearest(index, vectors[0], 1)
-    index.close()
-    assert len(index) == 30_000
-
-
-def test_similarities_come_with_the_rows() -> None:
-    (query,) = clustered(1, seed=3)
-    for config in (EXACT, APPROXIMATE):
-        index, _ = filled(6000, config)
-        index.wait_for_build()
-        index.add(numbered(6000, 6100), clustered(100, seed=4))
-        index.remove(numbered(10, 20))
-        for allowed in (None, numbered(0, 50), numbered(0, 5000), numbered(10, 20)):
-            rows, near = index.reader().nearest(query, 10, allowed)
-            assert rows.tolist() == nearest(index, query, 10, allowed).tolist()
-            np.testing.assert_allclose(near, index.reader().similarities(query, rows), atol=1e-5)
-            assert (np.diff(near) <= 0).all()
-
-
 def restored_from(index: VectorIndex, vectors: dict[int, Vector]) -> VectorIndex:
     """Restore an index and add the vectors that its parts leave to the database."""
     parts = index.parts()
@@ -345,24 +297,6 @@ def restored_from(index: VectorIndex, vectors: dict[int, Vector]) -> VectorIndex
     if len(missing := rows[~restored.contains(rows)]):
         restored.add(missing, np.stack([vectors[row] for row in missing.tolist()]))
     return restored
-
-
-def test_restoring() -> None:
-    index, vectors = filled(5000)
-    index.wait_for_build()
-    index.add(numbered(5000, 5100), more := clustered(100, seed=4))
-    index.remove(gone := numbered(4950, 5050))
-    vectors = np.concatenate([vectors, more])
-    vectors[gone] = np.nan
-    restored = restored_from(index, {row: one for row, one in enumerate(vectors) if not np.isnan(one[0])})
-    assert restored.approximate
-    assert len(restored) == 5000
-    assert recall(restored, vectors) >= 0.98
-    restored.add(numbered(5100, 5200), clustered(100, seed=5))
-    restored.remove(numbered(0, 10))
-    assert len(restored) == 5090
-    with pytest.raises(ValueError, match="exact"):
-        VectorIndex.restore(index.parts(), EXACT)
 
 
 @settings(deadline=None, max_examples=examples(8))

@@ -86,16 +86,6 @@ def test_a_time_stands_where_it_tells_lines_apart() -> None:
     ]
 
 
-def test_in_chinese() -> None:
-    with devmem.open(":memory:", embedding=None) as memory:
-        said = (
-            {"role": "user", "content": "我喜欢绿色。"},
-            {"role": "assistant", "content": "绿色很好看,我也喜欢蓝色。"},
-        )
-        lines = talk(memory, *said, language="zh", query="喜欢什么颜色 绿色")
-    assert [line.partition("] ")[2] for line in lines] == ["用户: 我喜欢绿色。", "助手: 绿色很好看,我也喜欢蓝色。"]
-
-
 def test_a_plain_text_has_the_time_of_its_storing_and_a_file_has_none() -> None:
     with devmem.open(":memory:", embedding=None) as memory:
         memory.add("The mill is free.")
@@ -138,10 +128,6 @@ def test_no_line_repeats_another_in_other_words(first: str, second: str, left: l
     lines = shown(*items)
     texts = [first, second]
     assert [line.partition("] ")[2] for line in lines] == [texts[at] for at in left]
-
-
-def test_what_happened_on_two_days_happened_twice() -> None:
-    assert len(shown({"text": "Ran 5 km.", "event_time": AT}, {"text": "Ran 5 km.", "event_time": AT + 86_400})) == 2
 
 
 def test_a_value_that_comes_back_is_shown_again() -> None:

@@ -54,10 +54,6 @@ def test_what_says_the_same_begins_with_the_same_letters(words: list[tuple[str, 
                 assert initials(item(one)) == initials(item(two))
 
 
-def test_of_other_scripts_the_letters_say_nothing() -> None:
-    assert initials(item("会议改到星期五")) is initials(item("caf\u00e9")) is None
-
-
 @pytest.mark.parametrize(
     ("one", "other"),
     cases("search_diversity", "not_the_same"),
@@ -93,19 +89,10 @@ def test_a_summary_that_is_only_the_start() -> None:
     assert sameness(one) == sameness(again)
 
 
-def test_a_snapshot_that_repeats_the_summary_adds_nothing() -> None:
-    assert sameness(item("tea")) == sameness(item("tea", input_snapshot=MemoryContentSnapshot(text="tea")))
-
-
 def test_the_same_words_with_another_picture() -> None:
     one, other = item("look", input_snapshot=picture("a")), item("look", input_snapshot=picture("b"))
     assert sameness(one) != sameness(other)
     assert sameness(one) == sameness(item("look", input_snapshot=picture("a")))
-
-
-@given(event_time=st.none() | st.floats(), text=st.text(max_size=30))
-def test_no_time_is_too_strange(event_time: float | None, text: str) -> None:
-    assert hash(sameness(item(text, event_time=event_time))) is not None
 
 
 def chosen_plainly(scores: np.ndarray, vectors: np.ndarray, limit: int, diversity: float) -> list[int]:
@@ -130,21 +117,3 @@ def test_choosing_is_maximal_marginal_relevance(seed: int, count: int, limit: in
     scores, vectors = rng.random(count), rng.standard_normal((count, 16)).astype(np.float32)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     assert diversified(scores, vectors, limit, diversity) == chosen_plainly(scores, vectors, limit, diversity)
-
-
-def test_without_diversity_the_scores_decide() -> None:
-    scores = np.array([0.3, 0.9, 0.5])
-    vectors = np.full((3, 4), 0.5, dtype=np.float32)
-    assert diversified(scores, vectors, 3, 0.0) == [1, 2, 0]
-    assert diversified(scores, vectors, 2, 0.0) == [1, 2]
-
-
-def test_what_is_unlike_comes_before_more_of_the_same() -> None:
-    scores = np.array([1.0, 0.9, 0.6])
-    vectors = np.array([[1, 0], [1, 0], [0, 1]], dtype=np.float32)
-    assert diversified(scores, vectors, 2, 0.5) == [0, 2]
-
-
-def test_candidates_without_a_vector_are_like_nothing() -> None:
-    assert diversified(np.array([0.9, 0.8, 0.1]), np.zeros((3, 4), dtype=np.float32), 3, 0.5) == [0, 1, 2]
-    assert diversified(np.empty(0), np.empty((0, 4), dtype=np.float32), 3, 0.5) == []

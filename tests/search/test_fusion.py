@@ -39,24 +39,6 @@ def test_equal_weights(similarity: list[float], lexical: list[float], wanted: li
     assert fused(similarity, lexical) == pytest.approx(wanted)
 
 
-def test_only_the_ratio_of_weights_counts() -> None:
-    signals = [0.2, 0.6, 0.4], [0.0, 5.0, 10.0]
-    assert fused(*signals, similarity=3.0, lexical=1.0) == pytest.approx([0.0, 0.875, 0.625])
-    assert fused(*signals, similarity=0.3, lexical=0.1) == pytest.approx([0.0, 0.875, 0.625])
-    assert fused(*signals, similarity=0.0, lexical=0.0) == [0.0, 0.0, 0.0]
-
-
-def test_no_candidates() -> None:
-    assert fused([], []) == []
-
-
-@given(signals=SIGNALS, weight=st.floats(0, 1))
-def test_scores_are_from_0_to_1_and_finite(signals: list[tuple[float, float]], weight: float) -> None:
-    similarity, lexical = (list(column) for column in zip(*signals, strict=True))
-    scores = fused(similarity, lexical, similarity=weight, lexical=1 - weight)
-    assert all(-1e-9 <= score <= 1 + 1e-9 for score in scores)
-
-
 @given(signals=SIGNALS)
 def test_who_is_better_by_both_is_better(signals: list[tuple[float, float]]) -> None:
     known = [pair for pair in signals if not np.isnan(pair[0])]

@@ -28,8 +28,3 @@ def test_a_conversation_is_that_of_one_agent_and_one_user() -> None:
         Hit(item=MemoryItem(content_summary=str(at), scope=scope), score=1 - at / 10) for at, scope in enumerate(scopes)
     ]
     assert [(group.agent, group.user) for group in by_conversation(hits)] == [("p", None), ("q", None), (None, "u")]
-
-
-def test_items_of_no_conversation_stay_apart() -> None:
-    assert len(by_conversation([hit("a", 0.9), hit("b", 0.8)])) == 2
-    assert by_conversation([]) == []

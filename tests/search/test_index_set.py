@@ -117,16 +117,6 @@ def test_a_reader_shows_its_moment_for_ever(steps: list[tuple[bool, int]]) -> No
         assert seen(reader, left) == before
 
 
-def test_a_reader_is_kept_as_long_as_nothing_changes() -> None:
-    indexes = IndexSet()
-    add(indexes, made(3))
-    first = indexes.reader()
-    indexes.expire(1e9)
-    assert indexes.reader() is first
-    indexes.remove(np.array([2], dtype=np.int64))
-    assert indexes.reader() is not first
-
-
 def test_expired_items_are_removed() -> None:
     """The earliest first, and one that is added too late at once."""
     indexes = IndexSet()

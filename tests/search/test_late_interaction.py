@@ -43,27 +43,9 @@ def test_matches_are_those_of_the_plain_formula(seed: int, sizes: list[int], dim
     np.testing.assert_allclose(query.score(found), wanted.mean(axis=0), atol=1e-5)
 
 
-def test_rounding_the_query_changes_little() -> None:
-    rng = np.random.default_rng(11)
-    asked = unit(rng, 24, 384)
-    texts = [rng.standard_normal((size, 384)) for size in (1, 3, 30, 100)]
-    query = QueryTokens(vectors=asked, weights=np.full(24, 1 / 24, dtype=np.float32))
-    np.testing.assert_allclose(query.best_matches(*codes_of(texts)), plain(asked, texts), atol=0.03)
-
-
 def test_a_vector_of_zeros_matches_nothing() -> None:
     query = QueryTokens(vectors=np.zeros((1, 64), dtype=np.float32), weights=np.ones(1, dtype=np.float32))
     assert query.best_matches(np.full((2, 8), 255, dtype=np.uint8), [1, 1]).tolist() == [pytest.approx([0, 0])]
-
-
-def test_signs_estimate_the_cosine() -> None:
-    rng = np.random.default_rng(7)
-    asked, text = unit(rng, 20, 384), unit(rng, 30, 384)
-    text[:20] = asked + 0.7 * unit(rng, 20, 384)
-    text /= np.linalg.norm(text, axis=1, keepdims=True)
-    query = QueryTokens(vectors=asked, weights=np.full(20, 0.05, dtype=np.float32))
-    (found,) = query.best_matches(*codes_of([text])).T
-    np.testing.assert_allclose(found, (asked @ text.T).max(axis=1), atol=0.12)
 
 
 def test_a_text_does_not_depend_on_the_others() -> None:
@@ -90,20 +72,6 @@ def test_words_that_are_almost_everywhere_are_left_out() -> None:
     alone = weigh(np.eye(1, 8, dtype=np.float32), [900], 1000)
     assert alone is not None
     assert alone.weights.tolist() == [1]
-
-
-def test_what_is_no_word_counts_nothing() -> None:
-    vectors = np.eye(3, 8, dtype=np.float32)
-    found = weigh(vectors, [5, -1, 5], 10)
-    assert found is not None
-    assert found.weights.tolist() == [0.5, 0.5]
-    assert np.array_equal(found.vectors, vectors[[0, 2]])
-
-
-@pytest.mark.parametrize(("frequencies", "texts"), [([], 10), ([-1, -1], 10), ([0], 0)])
-def test_a_query_without_words(frequencies: list[int], texts: int) -> None:
-    vectors = np.eye(len(frequencies), 8, dtype=np.float32)
-    assert weigh(vectors, frequencies, texts) is None
 
 
 def test_of_a_long_question_the_rarest_words_are_compared_in_their_order() -> None:

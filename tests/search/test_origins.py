@@ -65,17 +65,6 @@ def test_a_record_names_what_its_text_lacks() -> None:
     assert line("The fair", {**about, "kind": "gossip"}) == "The fair"
 
 
-def test_without_a_reader_agents_words_are_unmarked() -> None:
-    """Nobody can tell then which of them are another's."""
-    assert shown(SourceKind.NODE, "researcher", reader=Caller()) == "The mill is free."
-
-
-def test_a_name_is_not_repeated() -> None:
-    """A sentence that says who spoke needs no mark."""
-    text = "Researcher told you: the mill is free."
-    assert shown(SourceKind.NODE, "researcher", text=text) == text
-
-
 @pytest.mark.parametrize("kind", [SourceKind.FILE, SourceKind.TOOL, SourceKind.IMPORT])
 def test_what_came_from_outside_is_marked_whatever_it_says(kind: SourceKind) -> None:
     """Its text is chosen by whoever wrote the source."""
@@ -97,13 +86,3 @@ def test_a_name_forges_nothing(name: str) -> None:
     assert mark.count("(") == 1
     assert len(mark) < 60
     assert "=====" not in line
-
-
-@pytest.mark.parametrize("agent", [["writer"], {"a": 1}, 7, None])
-def test_any_metadata_are_shown(agent: Any) -> None:
-    """An imported item may have anything under the key of the agent."""
-    item = MemoryItem(
-        content_summary="x", created_at=UNKNOWN, metadata={"agent": agent}, provenance=Provenance(name="researcher")
-    )
-    block = merge([[Hit(item=item, score=1.0, store="notes")]], MergePolicy(reader=READER)).formatted_text
-    assert "1. (agent researcher) x" in block

@@ -5,7 +5,6 @@ from __future__ import annotations
 from random import Random
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -95,27 +94,3 @@ def test_what_is_left_after_removing(batches: list[list[int]], step: int, data: 
         passages, owner = view.passages_of(np.array(kept, dtype=np.int64))
         wanted = [(passage, kept.index(row)) for passage, row in left]
         assert list(zip(passages.tolist(), owner.tolist(), strict=True)) == wanted
-
-
-def test_room_is_given_back() -> None:
-    passage_map = PassageMap()
-    for start in range(0, 100_000, 100):
-        passage_map.add(range(start + 1, start + 101), range(start + 1, start + 101))
-        passage_map.remove(np.arange(start - 99, start + 1))
-    assert len(passage_map) < 4000
-
-
-def test_room_is_given_back_by_reopening() -> None:
-    passage_map = PassageMap()
-    for start in range(0, 5000, 500):
-        passage_map.add(range(start + 1, start + 501), range(start + 1, start + 501))
-        passage_map.remove(np.arange(start - 499, start + 1))
-        passage_map = PassageMap.restore(passage_map.parts())
-    assert len(passage_map) == 500
-
-
-def test_parts_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(ValueError, match="2 passages of 1 rows"):
-        PassageMap.restore({"passages": np.array([1, 2]), "rows": np.array([1])})
-    with pytest.raises(KeyError):
-        PassageMap.restore({"passages": np.array([1])})

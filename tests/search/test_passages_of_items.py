@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from devmem import MemoryContentSnapshot, MemoryItem
 from devmem.search.indexes.passages import indexed_text
 from devmem.storage import passages_of
-from devmem.text.analysis import PASSAGE_LENGTH, shorten
+from devmem.text.analysis import PASSAGE_LENGTH
 from tests.cases import cases
 
 WORDS = st.lists(st.text("abcdefgh", min_size=1, max_size=8), max_size=60).map(" ".join)
@@ -32,12 +32,6 @@ def test_no_word_is_lost(summary: str, asked: str | None, answered: str | None) 
     assert said == set(" ".join([summary, asked or "", answered or ""]).split())
 
 
-@given(text=WORDS, limit=st.integers(1, 60))
-def test_a_shortened_summary_loses_nothing(text: str, limit: int) -> None:
-    passages = passages_of(item(shorten(text, limit), answered=text))
-    assert set(" ".join(passages).replace("…", "").split()) >= set(text.split())
-
-
 @pytest.mark.parametrize(
     ("summary", "asked", "answered", "wanted"),
     cases("search_passages_of_items", "what_is_searched"),
@@ -51,13 +45,6 @@ def test_who_spoke_is_no_word_of_the_text() -> None:
     shot = "(user) the user wants tea\n(assistant) here it is"
     assert passages_of(item("x", shot)) == ["x\n\nthe user wants tea\nhere it is"]
     assert passages_of(item("see (user) here")) == ["see (user) here"]
-
-
-def test_a_long_item_has_several_passages() -> None:
-    text = " ".join(f"Sentence number {n} is here." for n in range(100))
-    passages = passages_of(item("Sentence number 0 is here.…", answered=text))
-    assert len(passages) > 3
-    assert " ".join(passages) == text
 
 
 @pytest.mark.parametrize(

@@ -72,16 +72,6 @@ def test_the_ten_best_are_those_of_bm25(documents: list[str], query: str) -> Non
     check(indexed(documents), documents, query)
 
 
-def test_many_documents(recwarn: pytest.WarningsRecorder) -> None:
-    """Enough of them for the tail to be merged into the base, several times."""
-    chance = np.random.default_rng(5)
-    documents = [" ".join(chance.choice(VOCABULARY, size=chance.integers(1, 20))) for _ in range(4000)]
-    index = indexed(documents, step=300)
-    for query in ("worda", "wordb wordc the", "会议 user", "the", "nothing"):
-        check(index, documents, query)
-    assert not recwarn.list
-
-
 @given(documents=DOCUMENTS, query=QUERIES, data=st.data())
 def test_removed_rows_are_not_found(documents: list[str], query: str, data: st.DataObject) -> None:
     index = indexed(documents)
@@ -120,11 +110,6 @@ def test_allowed_rows_are_searched_as_if_there_were_no_others(
 def test_equal_scores_favour_the_newer_row() -> None:
     index = indexed(["same words"] * 30)
     assert index.query(QueryText("words")).top(3).tolist() == [300, 290, 280]
-
-
-def test_a_term_may_occur_more_often_than_a_byte_counts() -> None:
-    index = indexed(["spam " * 1000, "spam"])
-    assert index.query(QueryText("spam")).top(2).tolist() == [10, 20]
 
 
 def zipf(chance: np.random.Generator, count: int, length: int) -> list[str]:
@@ -178,19 +163,6 @@ def test_restoring(documents: list[str], query: str, data: st.DataObject) -> Non
     check(index, documents, query)
     index.remove([10])
     assert len(index) == len(documents) - 1
-
-
-def test_a_restored_index_scores_the_same() -> None:
-    """Also those of long texts, of high counts and after removals, which count until they are dropped, as parts do."""
-    texts = [*zipf(np.random.default_rng(9), 700, 40), "wordy " * 3000 + "again " * 40, "", "short"]
-    index = indexed(texts, step=150)
-    index.remove([20, 30, 6990])
-    queries = [*zipf(np.random.default_rng(3), 20, 5), "wordy again", "short"]
-    rows = np.arange(1, len(texts) + 1, dtype=np.int64) * 10
-    restored = PostingsIndex.restore(index.parts())
-    wanted = [index.query(QueryText(query)).scores_of(rows).tolist() for query in queries]
-    assert [restored.query(QueryText(query)).scores_of(rows).tolist() for query in queries] == wanted
-    assert any(map(any, wanted))
 
 
 @pytest.mark.parametrize("name", ["codes", "starts", "rows"])

@@ -68,13 +68,6 @@ def test_each_signal_speaks_for_what_has_it(talk: SqliteCollection) -> None:
     assert "names" in parts(talk, "Who bought Ann's harbour?")[answer]
 
 
-def test_a_conversation_lends_to_all_its_turns_and_to_no_other(talk: SqliteCollection) -> None:
-    found = parts(talk)
-    lent = {found[text]["conversation"] for _, text in TALK}
-    assert len(lent) == 1
-    assert "conversation" not in found["The harbour was dredged."]
-
-
 @pytest.mark.parametrize(
     ("ranking", "silent"),
     [
@@ -89,13 +82,6 @@ def test_what_the_options_turn_off(talk: SqliteCollection, ranking: dict[str, An
     for text, each in everything.items():
         assert {name: value for name, value in each.items() if name not in silent} == pytest.approx(less[text])
     assert all(any(name in each for each in everything.values()) for name in silent)
-
-
-def test_the_options_scale_their_parts(talk: SqliteCollection) -> None:
-    once, twice = parts(talk), parts(talk, importance=0.2, recency=0.04)
-    for text, each in once.items():
-        for name in ("importance", "recency"):
-            assert twice[text].get(name, 0.0) == pytest.approx(2 * each.get(name, 0.0))
 
 
 def test_who_speaks_says_less_where_many_do() -> None:
@@ -151,9 +137,3 @@ def test_an_overview_takes_an_exchange_with_an_assistant_as_one() -> None:
     for part in ("match", "lexical"):
         assert found["A kettle of glass suits it"][part] == pytest.approx(found["I drink oolong tea"][part])
     assert found["I drink oolong tea"]["lexical"] > found["Mind the tide"].get("lexical", 0.0)
-
-
-def test_in_an_overview_of_what_people_said_each_turn_counts_alone() -> None:
-    found = exchanges(speakers=("Ann", "Bob"))
-    assert found["A kettle of glass suits it"]["match"] != pytest.approx(found["I drink oolong tea"]["match"])
-    assert all("lexical" not in parts for parts in found.values())

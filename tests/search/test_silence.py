@@ -13,7 +13,6 @@ import devmem
 from devmem import Memory, MemoryManager
 from devmem.config import Attachment, MemoryOptions
 from devmem.search.silence import says_nothing
-from devmem.stores import ModelIdentity
 
 IDLE: Final = json.loads((Path(__file__).parent / "data" / "idle_turns.json").read_text(encoding="utf-8"))
 """Written before the rule and kept aside from it."""
@@ -73,12 +72,6 @@ def test_what_only_stands_beside_the_answer_gives_its_place_to_others() -> None:
     assert "rhubarb" not in block.casefold()
     assert "whales" not in block
     assert "rhubarb" in nearest.casefold()
-
-
-def test_without_relevance_the_nearest_are_shown(memory: Memory) -> None:
-    assert memory.context("How do I exit vim?") == ""
-    assert memory.context("How do I exit vim?", relevance=False)
-    assert memory.search("How do I exit vim?")
 
 
 def test_in_chinese_with_e5() -> None:
@@ -156,8 +149,3 @@ def test_a_question_for_a_time_is_answered_whatever_is_near() -> None:
     with devmem.open(":memory:") as opened:
         opened.add("Swam in the lake.", time="2026-05-03")
         assert "Swam" in opened.context("What did we do on May 3rd?", asked_at="2026-05-10")
-
-
-def test_a_provider_brings_its_own_constant() -> None:
-    """And one that names none is silent for filler alone."""
-    assert ModelIdentity(name="own", least_similarity=0.5) == ModelIdentity(name="own")

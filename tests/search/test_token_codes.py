@@ -72,15 +72,6 @@ def test_codes_are_those_of_the_database(database: Database, ahead: int) -> None
             check(database, found)
 
 
-def test_what_was_asked_for_is_kept(database: Database) -> None:
-    cache = bounded()
-    gathered(database, cache, [3, 1, 2])
-    database.forget()
-    found = gathered(database, cache, [1, 2, 3, 4])
-    assert sorted(found) == [1, 2, 3]
-    check(database, found)
-
-
 def test_when_there_is_no_more_room_it_starts_again(database: Database) -> None:
     cache = bounded()
     gathered(database, cache, list(range(1, KEPT + 1)))
@@ -99,16 +90,6 @@ def test_a_small_database_is_read_at_once(database: Database) -> None:
     check(database, found)
 
 
-def test_numbers_of_what_was_deleted_do_not_count(database: Database) -> None:
-    for passage in (90_000, 90_001, 90_002):
-        database.add(passage)
-    database.connection.execute("DELETE FROM tokens WHERE part >> 12 < 90000")
-    cache = TokenCache(ahead=3)
-    gathered(database, cache, [90_001])
-    database.forget()
-    assert sorted(gathered(database, cache, [90_000, 90_001, 90_002])) == [90_000, 90_001, 90_002]
-
-
 def test_codes_of_another_width_are_those_of_another_model(database: Database) -> None:
     cache = bounded()
     gathered(database, cache, [1])
@@ -122,14 +103,6 @@ def test_of_a_large_database_only_what_is_needed_is_read(database: Database) -> 
     gathered(database, cache, [7])
     database.forget()
     assert sorted(gathered(database, cache, [6, 7, 8])) == [7]
-
-
-def test_reading_ahead_ends_where_there_is_no_more_room(database: Database) -> None:
-    cache = bounded(ahead=5000)
-    for passages in ([7], [1100, 3], [1, 1200]):
-        found = gathered(database, cache, passages)
-        assert sorted(found) == sorted(passages)
-        check(database, found)
 
 
 def test_codes_larger_than_the_bound_are_given_but_not_kept(database: Database) -> None:

@@ -82,12 +82,6 @@ def filled(count: int) -> tuple[VectorIndex, Naive, np.random.Generator]:
     return index, naive, chance
 
 
-def test_many_allowed_rows() -> None:
-    """So many that they are scanned for, not gathered."""
-    index, naive, chance = filled(6000)
-    check(index, naive, unit(chance, 1)[0], 10, set(range(0, 6000, 2)))
-
-
 def test_most_rows_are_removed() -> None:
     """Their room is given back, and the rest is found as before."""
     index, naive, chance = filled(6000)
@@ -100,15 +94,6 @@ def test_most_rows_are_removed() -> None:
     assert nearest(index, unit(chance, 1)[0], 5).tolist() == []
     index.add(np.array([9000], dtype=np.int64), unit(chance, 1))
     assert nearest(index, unit(chance, 1)[0], 5).tolist() == [9000]
-
-
-def test_similarities() -> None:
-    index, naive, chance = filled(50)
-    index.remove(np.array([7], dtype=np.int64))
-    query = unit(chance, 1)[0]
-    found = index.reader().similarities(query, np.array([3, 7, 999, 49], dtype=np.int64))
-    assert np.isnan(found[[1, 2]]).all()
-    assert found[[0, 3]].tolist() == pytest.approx([float(naive.vectors[row] @ query) for row in (3, 49)], abs=1e-6)
 
 
 def test_an_empty_index() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem.text.files import WorkMarker, create_private, is_at_work, remove_leftovers, replace_file
+from devmem.text.files import create_private, remove_leftovers, replace_file
 
 WRITER = """
 import sys
@@ -118,10 +118,6 @@ def test_leftovers_of_a_whole_folder(notes: Path) -> None:
     assert list(notes.parent.iterdir()) == [kept]
 
 
-def test_where_nothing_was_ever_written_nothing_is_left(tmp_path: Path) -> None:
-    assert remove_leftovers(tmp_path / "none" / "notes.json") == 0
-
-
 def writing(path: Path) -> subprocess.Popen[bytes]:
     """Start a process that stops half-way through replacing a file."""
     process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -140,13 +136,3 @@ def test_a_pipe_is_written_into_and_stays(tmp_path: Path) -> None:
     assert reader.communicate()[0] == b"one two"
     assert stat.S_ISFIFO(pipe.stat().st_mode)
     assert list(tmp_path.iterdir()) == [pipe]
-
-
-def test_a_work_marker_is_closed_before_it_is_removed_on_windows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "platform", "win32")
-    marker = WorkMarker(tmp_path / "notes.db")
-    marker.remove()
-    assert not is_at_work(tmp_path / "notes.db", marker.name)
-    assert list(tmp_path.iterdir()) == []

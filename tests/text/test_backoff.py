@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from devmem.testing import ManualClock
@@ -13,13 +11,6 @@ from devmem.text.retry import Backoff
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(100.0)
-
-
-def test_nothing_waits_before_a_failure(clock: ManualClock) -> None:
-    backoff = Backoff(clock=clock)
-    assert backoff.left == 0
-    assert backoff.admits()
-    assert backoff.admits()
 
 
 def test_each_wait_is_twice_as_long_up_to_the_longest(clock: ManualClock) -> None:
@@ -90,12 +81,3 @@ def test_an_attempt_that_is_never_reported_bars_nobody_for_good(clock: ManualClo
     assert backoff.admits()
     clock.advance(5)
     assert backoff.admits()
-
-
-def test_setting_the_wall_clock_changes_no_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    backoff = Backoff()
-    now = time.time()
-    monkeypatch.setattr(time, "time", lambda: now + 1e7)
-    backoff.failed()
-    monkeypatch.setattr(time, "time", lambda: now)
-    assert 0 < backoff.left <= 5

@@ -12,18 +12,6 @@ def test_a_frame_is_written_as_devall_writes_it() -> None:
     assert frame("", "user", "hi") == "=== INPUT FROM UNKNOWN (user) ===\n\nhi"
 
 
-@pytest.mark.parametrize("source", ["planner", "node with spaces", "计划", "a (b)", "x=y"])
-def test_a_frame_that_was_put_on_comes_off(source: str) -> None:
-    """Node ids with spaces too, which DevAll's own pattern misses."""
-    assert strip_frames(frame(source, "user", "what was said")) == "what was said"
-
-
-def test_several_frames() -> None:
-    text = "\n\n".join([frame("TASK", "user", "Do it.\n\nPlease."), frame("critic", "assistant", "No.")])
-    assert strip_frames(text) == "Do it.\n\nPlease.\n\nNo."
-    assert split_turns(text)[-1] == "No."
-
-
 @pytest.mark.parametrize(
     "text", ["plain", "a === b", "=== not a frame ===", "say === INPUT FROM x (user) === here", ""]
 )

@@ -44,11 +44,6 @@ def test_a_question_in_a_long_text_is_not_what_it_asks() -> None:
     assert QueryText.of(f"{article[:290]}Why do big ships sink?").asked == "Why do big ships sink?"
 
 
-def test_without_focus_every_word_counts() -> None:
-    message = "We were on the lake. When does my sister arrive?"
-    assert QueryText.of(message, focus=False).term_weights() == dict.fromkeys(query_terms(message), 1.0)
-
-
 _PIECES = st.sampled_from(
     [
         "Is it?",

@@ -33,10 +33,6 @@ def test_chinese() -> None:
     assert extract_summary(text, 22) == "发布会改到五月三日。发布会的帐篷由李雷准备。"
 
 
-def test_a_text_that_is_short_enough_stays() -> None:
-    assert extract_summary(f"  {TEXT}\n", 100) == TEXT
-
-
 def test_of_one_long_sentence_the_beginning_is_kept() -> None:
     assert extract_summary("word " * 50, 3) == "word word word"
     assert extract_summary("…… !!! ……" * 9, 3) == "…… !!! ……" * 9

@@ -20,19 +20,6 @@ def test_a_query_finds_its_text(query: str, text: str) -> None:
     assert set(query_terms(query)) & set(terms(text))
 
 
-@pytest.mark.parametrize(
-    ("query", "text"),
-    [("cat", "concatenate"), ("art", "party"), ("京", "東"), ("用户", "户用"[1] + "名"), ("the", "there")],
-)
-def test_parts_of_words_do_not_match(query: str, text: str) -> None:
-    """Neither letters inside another word, nor a character that is not there."""
-    assert not {term for term in query_terms(query) if len(term) == len(query)} & set(terms(text))
-
-
-def test_stop_words_are_not_searched_for() -> None:
-    assert query_terms("what is the name of the cat") == ["name", "cat"]
-
-
 def test_a_query_of_stop_words_searches_for_them() -> None:
     """`to be or not to be` must find something."""
     found = query_terms("to be or not to be")
@@ -44,20 +31,6 @@ def test_a_query_of_stop_words_searches_for_them() -> None:
 def test_a_text_without_words(text: str) -> None:
     assert terms(text) == []
     assert query_terms(text) == []
-
-
-def test_terms_keep_their_order_and_repeats() -> None:
-    assert terms("tea rain tea") == ["tea", "rain", "tea"]
-    assert query_terms("tea rain tea") == ["tea", "rain"]
-
-
-@given(text=TEXTS)
-def test_any_text_has_terms_and_always_the_same(text: str) -> None:
-    found = terms(text)
-    assert found == terms(text)
-    assert all(found), "no term is empty"
-    assert set(query_terms(text)) <= set(found)
-    assert all(len(term) <= len(text) * 18 for term in found), "NFKC makes at most 18 characters of one"
 
 
 @given(one=TEXTS, two=TEXTS)
