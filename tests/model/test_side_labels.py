@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from devmem import Hit, MemoryContentSnapshot, MemoryItem, MemoryManager, MemoryWritePayload, load_workflow, open_stores
-from devmem.search import Language, MergePolicy, merge
+from devmem.model.interactions import Language
+from devmem.search.merging import MergePolicy, merge
 
 WORKFLOW = """
 memory_options: {language: zh}

@@ -13,7 +13,8 @@ import pytest
 from devmem import MemoryItem
 from devmem.config import EmbeddingConfig, RetrievalConfig
 from devmem.errors import EmbeddingError, EmbeddingMismatchError, TextsRefusedError
-from devmem.models import CombinedEmbedder, TokenEmbedding
+from devmem.models import TokenEmbedding
+from devmem.models.embedder import CombinedEmbedder
 from devmem.stores import Embedder, MemoryQuery, StoreSetup, Vector
 from devmem.testing import EmbeddingProviderSuite, HashEmbedder, HashTokenEmbedder
 from devmem_stores.simple import SimpleConfig, SimpleMemory

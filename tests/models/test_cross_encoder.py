@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from devmem.config import RerankerConfig
-from devmem.models import open_reranker
+from devmem.models.reranking import open_reranker
 
 pytestmark = pytest.mark.local_model
 

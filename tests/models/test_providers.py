@@ -11,14 +11,8 @@ import pytest
 
 import devmem
 from devmem.errors import EmbeddingError
-from devmem.models import (
-    TokenEmbedder,
-    TokenEmbedding,
-    embedding_provider_names,
-    query_embedder,
-    register_embedding_provider,
-)
-from devmem.models.embedding_providers import PROVIDERS
+from devmem.models import TokenEmbedder, TokenEmbedding, query_embedder, register_embedding_provider
+from devmem.models.embedding_providers import PROVIDERS, embedding_provider_names
 from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, Vector, open_embedder
 from devmem.testing import EmbeddingProviderSuite, HashEmbedder, HashTokenEmbedder
 from tests.plugins.strangers import install

@@ -10,8 +10,9 @@ from pydantic import SecretStr, ValidationError
 
 from devmem.config import RerankerConfig
 from devmem.errors import PluginClashError, RerankerError
-from devmem.models import Reranker, open_reranker, register_reranker, reranker_names
+from devmem.models import Reranker, register_reranker
 from devmem.models.chat_reranker import ChatReranker
+from devmem.models.reranking import open_reranker, reranker_names
 from devmem.testing import ScriptedChat
 from tests.models.service import ChatService, Reply, answering
 from tests.plugins.strangers import install

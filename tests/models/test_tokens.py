@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.models import TokenEmbedder, TokenEmbedding, token_codes
+from devmem.models import TokenEmbedder, TokenEmbedding
+from devmem.models.embedder import token_codes
 from devmem.models.minilm import WordPiece
 from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embedder
 

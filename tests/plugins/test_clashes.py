@@ -11,9 +11,9 @@ import pytest
 import devmem
 from devmem.config import EmbeddingConfig, RerankerConfig
 from devmem.errors import CollectionError, DevmemError, EmbeddingError, PluginClashError, RerankerError
-from devmem.models import open_reranker, register_embedding_provider, register_reranker
+from devmem.models import register_embedding_provider, register_reranker
 from devmem.models.embedding_providers import PROVIDERS
-from devmem.models.reranking import RERANKERS
+from devmem.models.reranking import RERANKERS, open_reranker
 from devmem.storage import open_collection
 from devmem.stores import Embedder, open_embedder
 from devmem.testing import HashEmbedder

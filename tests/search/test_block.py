@@ -14,7 +14,7 @@ import devmem
 from devmem import Hit, Memory, MemoryItem
 from devmem.model.interactions import Language
 from devmem.model.items import KEY
-from devmem.search import MergePolicy, merge
+from devmem.search.merging import MergePolicy, merge
 from devmem.text.analysis import estimate_tokens
 
 MORNING = datetime(2026, 5, 1, 9, tzinfo=UTC)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.search import fuse
+from devmem.search.query import fuse
 from devmem.storage import Weights
 
 NAN = float("nan")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.search import QueryTokens, weigh
+from devmem.search.token_matching import QueryTokens, weigh
 
 SIZES = st.lists(st.integers(1, 150), min_size=1, max_size=8)
 

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from devmem import Caller, Hit, MemoryItem
 from devmem.model.interactions import Language
-from devmem.search import MergePolicy, merge
+from devmem.search.merging import MergePolicy, merge
 from devmem.stores import Provenance, SourceKind
 
 UNKNOWN = 1e15

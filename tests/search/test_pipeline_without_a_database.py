@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from devmem import MemoryItem, Scope
 from devmem.model.filters import ITEM_FIELDS, Wanted
-from devmem.models import TokenCodes
+from devmem.models.embedder import TokenCodes
 from devmem.search.candidates import filter_indexes
 from devmem.search.indexes.columns import Rows
 from devmem.search.indexes.doc_values import DocEntry

@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from devmem import Hit, MemoryContentSnapshot, MemoryItem
-from devmem.search import MergePolicy, merge, strip_recalled
+from devmem.search.merging import MergePolicy, merge
+from devmem.search.rendering import strip_recalled
 from devmem.stores import Provenance, SourceKind
 from tests.cases import cases
 

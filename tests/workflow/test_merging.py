@@ -10,7 +10,7 @@ import pytest
 from devmem import MemoryContentSnapshot, MemoryRetrievalResult
 from devmem.config import MemoryOptions
 from devmem.model.results import CutReason
-from devmem.search import devall_score
+from devmem.search.rendering import devall_score
 from devmem.testing import ManualClock
 from devmem.text.analysis import estimate_tokens
 

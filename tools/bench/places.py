@@ -22,7 +22,7 @@ from rich.console import Console
 from devmem import Filter, MemoryItem, Scope
 from devmem.config import IndexConfig
 from devmem.models import ModelIdentity
-from devmem.search import Weights
+from devmem.search.query import Weights
 from devmem.storage import Collection, PreparedItem, SearchQuery, SqliteCollection
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.database import Connection, composed

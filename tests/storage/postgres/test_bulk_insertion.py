@@ -11,7 +11,8 @@ import pytest
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
 from devmem.model.results import WriteStatus
-from devmem.models import ModelIdentity, PassageEmbeddings
+from devmem.models import ModelIdentity
+from devmem.models.embedder import PassageEmbeddings
 from devmem.storage import PreparedItem, SearchQuery
 from devmem.storage.attachments import INLINE_LIMIT
 from devmem.storage.postgres.collection import PostgresCollection

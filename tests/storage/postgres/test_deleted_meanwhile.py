@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from devmem.model.items import MemoryItem
-from devmem.models import PassageEmbeddings
+from devmem.models.embedder import PassageEmbeddings
 from devmem.storage import SearchQuery
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.schema import PASSAGE_BITS

@@ -15,7 +15,8 @@ from psycopg import errors
 
 from devmem.errors import CollectionBusyError
 from devmem.model.items import MemoryItem
-from devmem.models import ModelIdentity, PassageEmbeddings
+from devmem.models import ModelIdentity
+from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.changes import store_embeddings
 from devmem.storage.postgres import database, transactions
 from devmem.storage.postgres.collection import PostgresCollection

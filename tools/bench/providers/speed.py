@@ -15,7 +15,8 @@ import numpy as np
 
 from devmem import MemoryBase, MemoryItem
 from devmem.config import EmbeddingConfig, RetrievalConfig
-from devmem.models import CombinedEmbedder, TokenEmbedder
+from devmem.models import TokenEmbedder
+from devmem.models.embedder import CombinedEmbedder
 from devmem.stores import QueryEmbedding
 from tools.bench.providers.cases import BASE
 from tools.bench.retrieval.dataset import Dataset

@@ -7,7 +7,8 @@ from hashlib import shake_256
 
 import numpy as np
 
-from devmem.models import PassageEmbeddings, TokenCodes, TokenEmbedding
+from devmem.models import TokenEmbedding
+from devmem.models.embedder import PassageEmbeddings, TokenCodes
 from devmem.stores import Vector
 
 

@@ -7,8 +7,7 @@ from random import Random
 from typing import Final
 
 from devmem import Hit, MemoryItem
-from devmem.search import strip_recalled
-from devmem.search.rendering import Shown, render
+from devmem.search.rendering import Shown, render, strip_recalled
 from tools.torture.results import Plan, Result
 
 _PIECES: Final = (
