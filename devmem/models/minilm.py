@@ -12,7 +12,7 @@ from devmem.config.store import EmbeddingConfig, names_only_model
 from devmem.errors import EmbeddingError, ModelNotFoundError
 from devmem.models.embedder import ModelIdentity, is_spelled_out
 from devmem.models.model_files import check_digest, mapped, package_folder, read_tensors, sampled_digest
-from devmem.models.transformer import WIDTH, Bert, LazyModel, TransformerEmbedder
+from devmem.models.transformer import WIDTH, Bert, TransformerEmbedder
 from devmem.text.files import expanded
 
 __all__ = ["Provider"]
@@ -236,16 +236,16 @@ class Provider(TransformerEmbedder):
                 f"the provider 'minilm' has one model, {_NAME}, not {config.model!r}. "
                 "Leave `model` out, or use another one by `provider: local, params: {model_path: FOLDER}`."
             )
-        super().__init__(_MiniLM(config.params))
+        super().__init__(config.params)
 
-
-class _MiniLM(LazyModel):
     @property
     def identity(self) -> ModelIdentity:
+        """Identity of the model."""
         return ModelIdentity(name=f"minilm:{_NAME}", dimension=WIDTH, least_similarity=0.33)
 
     def load(self) -> Bert:
-        folder = find_model(self.params.model_path)
+        """Load the model."""
+        folder = find_model(self._params.model_path)
         try:
             tokenizer = WordPiece(read_vocabulary(folder), max_tokens=_MAX_TOKENS)
             weights = weights_path(folder)
@@ -254,4 +254,4 @@ class _MiniLM(LazyModel):
         except OSError as error:
             raise ModelNotFoundError(f"{folder}: the model's files cannot be read: {error}") from error
         words = tensors["embeddings.word_embeddings.weight"]
-        return Bert(tokenizer, tensors, words, threads=self.params.threads)
+        return Bert(tokenizer, tensors, words, threads=self._params.threads)

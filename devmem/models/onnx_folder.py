@@ -18,7 +18,7 @@ from devmem.errors import EmbeddingError, MissingExtraError, ModelNotFoundError
 from devmem.model.items import Vector
 from devmem.models.embedder import CommonDirections, ModelIdentity, TokenEmbedding, WordFinder, sample_texts
 from devmem.models.model_files import Prompts, mapped, read_json, read_prompts, read_tensors, sampled_digest
-from devmem.models.transformer import LazyModel, TransformerEmbedder, open_graph, unlike
+from devmem.models.transformer import LoadedOnce, TransformerEmbedder, open_graph, unlike
 from devmem.text.files import expanded
 
 __all__ = ["Provider"]
@@ -302,31 +302,6 @@ class _Loaded:
         )
 
 
-class _FolderModel(LazyModel):
-    """The model of a folder."""
-
-    def __init__(self, config: EmbeddingConfig) -> None:
-        super().__init__(config.params)
-        self._config = config
-
-    @cached_property
-    def layout(self) -> Layout:
-        return read_layout(self._config)
-
-    @property
-    def identity(self) -> ModelIdentity:
-        folder = self.layout.graph.parent
-        name = folder.parent.name if folder.name == "onnx" else folder.name
-        return ModelIdentity(name=self.layout.identity(name))
-
-    @property
-    def prompts(self) -> Prompts:
-        return self.layout.prompts
-
-    def load(self) -> _Loaded:
-        return _Loaded(self.layout, threads=self.params.threads)
-
-
 class Provider(TransformerEmbedder):
     """Embeds passages with an exported model; its files are read at the first text.
 
@@ -336,4 +311,21 @@ class Provider(TransformerEmbedder):
     def __init__(self, config: EmbeddingConfig) -> None:
         if config.params.model_path is None:
             read_layout(config)
-        super().__init__(_FolderModel(config))
+        super().__init__(config.params)
+        self._layout = LoadedOnce(lambda: read_layout(config))
+
+    @property
+    def identity(self) -> ModelIdentity:
+        """Identity of the model; raises what reading its files raises."""
+        layout = self._layout.get()
+        folder = layout.graph.parent
+        return ModelIdentity(name=layout.identity(folder.parent.name if folder.name == "onnx" else folder.name))
+
+    @property
+    def prompts(self) -> Prompts:
+        """Prompts of the folder, or of the parameters."""
+        return self._layout.get().prompts
+
+    def load(self) -> _Loaded:
+        """Load the model."""
+        return _Loaded(self._layout.get(), threads=self._params.threads)

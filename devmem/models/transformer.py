@@ -5,12 +5,12 @@ from __future__ import annotations
 import copy
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterator, Mapping, Sequence
-from functools import cache, cached_property
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from threading import Lock
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
@@ -100,18 +100,36 @@ class Transformer(Protocol):
         ...
 
 
-class LazyModel(ABC):
-    """A model that is loaded when it is first needed; safe to use from several threads."""
+M = TypeVar("M")
+
+
+class LoadedOnce(Generic[M]):
+    """What is loaded when it is first needed; safe to use from several threads."""
+
+    def __init__(self, load: Callable[[], M]) -> None:
+        self._load, self._loaded = load, list[M]()
+        self.lock = Lock()
+        follow_forks(self)
+
+    def get(self) -> M:
+        """Return it; raises what loading it raises."""
+        with self.lock:
+            if not self._loaded:
+                self._loaded.append(self._load())
+            return self._loaded[0]
+
+
+class TransformerEmbedder(ABC):
+    """Embeds texts, each behind a prompt; the model is located, checked and loaded at the first text."""
 
     def __init__(self, params: EmbeddingParams) -> None:
-        self.params = params
-        self._lock = Lock()
-        follow_forks(self)
+        self._params, self._for_queries = params, False
+        self._model: LoadedOnce[Transformer] = LoadedOnce(self.load)
 
     @property
     @abstractmethod
     def identity(self) -> ModelIdentity:
-        """Identity of the model."""
+        """Identity of the model; raises what reading its files raises."""
 
     @property
     def prompts(self) -> Prompts:
@@ -121,27 +139,6 @@ class LazyModel(ABC):
     @abstractmethod
     def load(self) -> Transformer:
         """Load the model."""
-
-    @cached_property
-    def _loaded(self) -> Transformer:
-        return self.load()
-
-    def get(self) -> Transformer:
-        """Return the model; raises what loading it raises."""
-        with self._lock:
-            return self._loaded
-
-
-class TransformerEmbedder:
-    """Embeds texts, each behind a prompt; the model is located, checked and loaded at the first text."""
-
-    def __init__(self, model: LazyModel) -> None:
-        self._model, self._for_queries = model, False
-
-    @property
-    def identity(self) -> ModelIdentity:
-        """Identity of the model; raises what reading its files raises."""
-        return self._model.identity
 
     def for_queries(self) -> Self:
         """Return the embedder of questions, which shares the loaded model."""
@@ -171,8 +168,7 @@ class TransformerEmbedder:
 
     @property
     def _prefix(self) -> str:
-        prompts = self._model.prompts
-        return prompts.query if self._for_queries else prompts.passage
+        return self.prompts.query if self._for_queries else self.prompts.passage
 
     def _vectors(self, model: Transformer, hidden: Sequence[Vector]) -> Vector:
         return unit_rows(model.pooled(hidden), source=self.identity.name)
@@ -180,7 +176,7 @@ class TransformerEmbedder:
     def _run(self, model: Transformer, texts: Sequence[str]) -> list[tuple[Any, Vector]]:
         """Return each text's tokens and their vectors."""
         encodings = [model.encode(self._prefix + text) for text in texts]
-        workers = workers_of(self._model.params)
+        workers = workers_of(self._params)
         batches = list(self._batches([len(one) for one in encodings], workers))
         inputs = [[encodings[number] for number in batch] for batch in batches]
         hidden: dict[int, Vector] = {}
@@ -194,7 +190,7 @@ class TransformerEmbedder:
         batch: list[int] = []
         for number in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
             longest = lengths[batch[0]] if batch else 0
-            if batch and (len(batch) == self._model.params.batch_size or longest * (len(batch) + 1) > most):
+            if batch and (len(batch) == self._params.batch_size or longest * (len(batch) + 1) > most):
                 yield batch
                 batch = []
             batch.append(number)

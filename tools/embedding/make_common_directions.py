@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from devmem.config.store import EmbeddingParams
-from devmem.models.e5 import E5Model
+from devmem.config.store import EmbeddingConfig
+from devmem.models.e5 import Provider
 from devmem.models.embedder import CommonDirections, sample_texts
 
 TARGET = Path("devmem/models/data/e5_common_directions.npz")
@@ -20,8 +20,8 @@ TARGET = Path("devmem/models/data/e5_common_directions.npz")
 
 def main() -> None:
     """Write the file; run from the repository's root."""
-    model = E5Model(EmbeddingParams())
-    bert, prefix = model.get(), model.prompts.passage
+    provider = Provider(EmbeddingConfig(provider="e5"))
+    bert, prefix = provider.load(), provider.prompts.passage
     hidden = bert.run([bert.encode(prefix + text) for text in sample_texts()])
     texts = np.stack([tokens.mean(axis=0) for tokens in hidden])
     start = len(bert.encode(prefix)) - 1
