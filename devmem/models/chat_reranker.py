@@ -60,7 +60,7 @@ def _checked(written: JsonValue) -> float:
     plain = written.removesuffix("/10") if isinstance(written, str) else written
     try:
         grade = float(plain) if isinstance(plain, str | int | float) and not isinstance(plain, bool) else -1.0
-    except ValueError:
+    except (ValueError, OverflowError):
         grade = -1.0
     if not 0 <= grade <= HIGHEST:
         shown = _cut(json.dumps(written, ensure_ascii=False))
@@ -77,11 +77,8 @@ def _from_json(answer: str) -> _Pairs:
         return []
     while isinstance(pairs, list) and len(pairs) == 1 and isinstance(pairs[0][1], list):
         pairs = pairs[0][1]
-    return [(str(name), value) for name, value in pairs] if _are_pairs(pairs) else []
-
-
-def _are_pairs(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, tuple) for each in value)
+    are_pairs = isinstance(pairs, list) and all(isinstance(each, tuple) for each in pairs)
+    return [(str(name), value) for name, value in pairs] if are_pairs else []
 
 
 def _from_lines(answer: str) -> _Pairs:

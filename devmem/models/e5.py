@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib.resources import as_file, files
 from itertools import pairwise
 from pathlib import Path
@@ -179,14 +179,10 @@ _SPACE: Final = "\u2581"
 _UNKNOWN_PENALTY: Final = 10.0
 """An unknown character is less probable than the rarest piece by this, in natural logarithms, as in SentencePiece."""
 _MEMO_WORDS: Final = 50_000
-"""Maximum number of words whose pieces are kept; beyond it the memo is cleared."""
+"""Maximum number of words whose pieces are kept."""
 
 Piece = tuple[int, str]
 """Id of a piece, and the word that it is of."""
-
-
-def _is_word(piece: str) -> bool:
-    return piece.isascii() and piece.isalpha() and piece.islower()
 
 
 class Unigram:
@@ -201,7 +197,7 @@ class Unigram:
         self._longest = max(map(len, vocabulary.pieces))
         self._unknown_score = min(vocabulary.scores) - _UNKNOWN_PENALTY
         self._room = max_tokens - 2
-        self._memo: dict[str, list[Piece]] = {}
+        self._known = lru_cache(maxsize=_MEMO_WORDS)(lambda word: list(self._split(word)))
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of a text, between the ids of start and end; the rest of a long text is cut off."""
@@ -218,14 +214,13 @@ class Unigram:
         """Whether the vocabulary has pieces for a word."""
         return any(number != self._unknown for number, _ in self._split(word.translate(self._replaced)))
 
-    @property
+    @cached_property
     def vocabulary(self) -> Container[str]:
         """The words in small letters that have one token, in the Latin alphabet without accents."""
-        return self._whole_words
-
-    @cached_property
-    def _whole_words(self) -> frozenset[str]:
-        return frozenset(word for piece in self._ids if _is_word(word := piece.removeprefix(_SPACE)) and piece != word)
+        words = ((piece, piece.removeprefix(_SPACE)) for piece in self._ids)
+        return frozenset(
+            word for piece, word in words if piece != word and word.isascii() and word.isalpha() and word.islower()
+        )
 
     def _pieces(self, text: str) -> list[Piece]:
         found: list[Piece] = []
@@ -234,14 +229,6 @@ class Unigram:
             if len(found) >= self._room:
                 return found[: self._room]
         return found
-
-    def _known(self, word: str) -> list[Piece]:
-        pieces = self._memo.get(word)
-        if pieces is None:
-            if len(self._memo) >= _MEMO_WORDS:
-                self._memo.clear()
-            pieces = self._memo[word] = list(self._split(word))
-        return pieces
 
     def _split(self, word: str) -> Iterator[Piece]:
         """Return the most probable pieces of a word; unknown characters that follow one another are one piece."""

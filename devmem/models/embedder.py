@@ -327,15 +327,14 @@ class WordFinder:
         places = [bisect_right(starts, max(start, end - 1)) - 1 for start, end in spans]
         pieces = Counter(places)
         strange = {at for at, is_unknown in zip(places, unknown, strict=True) if is_unknown}
-        strange |= {at for at, count in pieces.items() if at >= 0 and self._is_spelled_out(at, count)}
+        for at, count in pieces.items():
+            run = self._runs[at][2] if at >= 0 else ""
+            # In a script without spaces a run is many words, and its own character is usual.
+            if is_spelled_out(count, len(run)) and not mostly_unspaced(run) and run:
+                strange.add(at)
         return share_of_known(
             (self._text[low:high], at not in strange) for at, (low, high) in zip(places, spans, strict=True)
         )
-
-    def _is_spelled_out(self, at: int, pieces: int) -> bool:
-        _, _, run = self._runs[at]
-        # In a script without spaces a run is many words, and its own character is usual.
-        return is_spelled_out(pieces, len(run)) and not mostly_unspaced(run)
 
 
 _DIRECTIONS: Final = 16

@@ -143,24 +143,16 @@ class ChunkingEmbedder:
         return unit_rows(rows, source=f"the embedding provider {self._plugin!r}")
 
     def _head(self, number: int, text: str) -> str:
-        if not text.strip():
-            raise EmbeddingError(f"text {number} is blank ({text[:20]!r}): there is nothing to embed")
-        return _first_with_words(_well_formed(text), self._params.max_length)
+        return _first_with_words(_readable(number, text), self._params.max_length)
 
     def _pieces(self, number: int, text: str) -> list[str]:
-        if not text.strip():
-            raise EmbeddingError(f"text {number} is blank ({text[:20]!r}): there is nothing to embed")
-        text = _well_formed(text)
-        limit = self._params.max_length
+        text, limit = _readable(number, text), self._params.max_length
         if len(text) <= limit:
             return [text]
         if not self._params.use_chunking:
             return [_first_with_words(text, limit)]
         pieces = [piece for piece in split_text(text, limit // 2) if piece.strip()]
         return pieces[:1] if self._params.chunk_strategy == "first" else pieces
-
-    def _is_long(self, text: str) -> bool:
-        return len(_well_formed(text)) > self._params.max_length
 
     def _combined(self, vectors: Vector, counts: Sequence[int]) -> Vector:
         """Return one vector a text from those of its pieces."""
@@ -190,7 +182,8 @@ class TokenChunkingEmbedder(ChunkingEmbedder):
             made = [self._checked(one) for one in made]
             vectors = self._rows([one.vector for one in made], len(heads))
             made = [replace(one, vector=vector) for one, vector in zip(made, vectors, strict=True)]
-        in_pieces = [number for number, text in enumerate(texts) if self._params.use_chunking and self._is_long(text)]
+        longest = self._params.max_length if self._params.use_chunking else None
+        in_pieces = [number for number, text in enumerate(texts) if longest is not None and len(text) > longest]
         for number, vector in zip(in_pieces, self.embed([texts[number] for number in in_pieces]), strict=True):
             made[number] = replace(made[number], vector=vector)
         return made
@@ -212,8 +205,10 @@ def with_chunking(provider: Embedder, params: EmbeddingParams, plugin: str | Non
     return ChunkingEmbedder(provider, params, plugin)
 
 
-def _well_formed(text: str) -> str:
-    """Join the halves of surrogate pairs, and replace a lone half: no encoding has a place for it."""
+def _readable(number: int, text: str) -> str:
+    """Return a text that is not blank; halves of surrogate pairs are joined, or replaced: no encoding has them."""
+    if not text.strip():
+        raise EmbeddingError(f"text {number} is blank ({text[:20]!r}): there is nothing to embed")
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

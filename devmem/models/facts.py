@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from importlib.resources import files
 from typing import Final
 
 from devmem.config.agent import ChatConfig
@@ -25,26 +26,6 @@ from devmem.text.display import is_control
 from devmem.text.patterns import lazy_pattern
 from devmem.text.times import Period, period_of
 
-_ASK: Final[dict[Language, str]] = {
-    "en": (
-        "Extract the facts that the messages state about people and things and that hold for a while: properties, "
-        "preferences, relations, plans, dates. Leave out questions, requests, guesses, small talk, and what is denied. "
-        "For each fact copy the shortest clause that states it, word for word, from one message as `quote`. `value` is "
-        "a part of the quote, word for word. `subject` is whom or what it is about, as the messages name it, or the "
-        "speaker's name for I and my. `attribute` is a short noun in lower case, the same one for the same property "
-        "each time. `time` are the words of the quote that say when it holds, or null. At most {limit} facts. Answer "
-        'with JSON alone: {{"facts": [{{"subject": "...", "attribute": "...", "value": "...", "quote": "...", '
-        '"time": null}}]}}, or {{"facts": []}}.'
-    ),
-    "zh": (
-        "请提取消息中陈述的、在一段时间内成立的事实,关于人或事物:属性、偏好、关系、计划、日期。问题、请求、猜测、寒暄和被否定的内容不要。"
-        "每个事实:`quote` 从一条消息中逐字抄录陈述它的最短分句;`value` 是 quote 中的一部分,逐字;"
-        "`subject` 是所说的人或事物,用消息中的称呼,“我”用说话人的名字;`attribute` 是简短的名词,同一属性每次用同一个词;"
-        "`time` 是 quote 中表示时间的词,没有则为 null。最多 {limit} 个事实。只输出JSON:"
-        '{{"facts": [{{"subject": "...", "attribute": "...", "value": "...", "quote": "...", "time": null}}]}},'
-        '没有则输出 {{"facts": []}}。'
-    ),
-}
 _KNOWN: Final[dict[Language, str]] = {
     "en": "Subjects and attributes in use; take them where they fit: {known}",
     "zh": "已有的主体和属性,合适时请使用:{known}",
@@ -171,7 +152,8 @@ class FactModel:
         shown = list(self._shown(said))
         text = json.dumps([{"speaker": one.speaker, "text": one.text} for one in shown], ensure_ascii=False)
         language = prompt_language("\n".join(one.text for one in shown), "auto")
-        asked = [_ASK[language].format(limit=self._limit)]
+        instructions = files("devmem.models").joinpath("data", f"facts_{language}.txt").read_text("utf-8").strip()
+        asked = [instructions.format(limit=self._limit)]
         if known:
             asked.append(_KNOWN[language].format(known=json.dumps([*known], ensure_ascii=False)))
         asked.append(SUMMARY_PROMPTS[language].data)

@@ -6,6 +6,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Callable, Container, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from devmem.config.store import EmbeddingConfig, names_only_model
@@ -39,9 +40,16 @@ def find_model(model_path: Path | None) -> Path:
     Raises:
         ModelNotFoundError: there is no such folder, or a file is missing from it.
     """
-    if model_path is None:
-        return _complete(_packaged())
-    return _complete(expanded(model_path))
+    if model_path is not None:
+        folder = expanded(model_path)
+    elif (package := package_folder(_PACKAGE)) is not None:
+        folder = package / "model"
+    else:
+        raise ModelNotFoundError(f"the embedding model all-MiniLM-L6-v2 is not on this machine. {HELP}")
+    for name in (_WEIGHTS, _VOCABULARY):
+        if not (folder / name).is_file():
+            raise ModelNotFoundError(f"{folder}: no {name} there. {HELP}")
+    return folder
 
 
 def read_vocabulary(folder: Path) -> list[str]:
@@ -54,25 +62,6 @@ def read_vocabulary(folder: Path) -> list[str]:
     content = path.read_bytes().replace(b"\r\n", b"\n")
     check_digest(path, hashlib.sha256(content).hexdigest(), VOCABULARY_SHA256, advice=HELP)
     return content.decode().splitlines()
-
-
-def weights_path(folder: Path) -> Path:
-    """Return the path of the weights in a model's folder."""
-    return folder / _WEIGHTS
-
-
-def _packaged() -> Path:
-    folder = package_folder(_PACKAGE)
-    if folder is None:
-        raise ModelNotFoundError(f"the embedding model all-MiniLM-L6-v2 is not on this machine. {HELP}")
-    return folder / "model"
-
-
-def _complete(folder: Path) -> Path:
-    for name in (_WEIGHTS, _VOCABULARY):
-        if not (folder / name).is_file():
-            raise ModelNotFoundError(f"{folder}: no {name} there. {HELP}")
-    return folder
 
 
 _CJK = (
@@ -97,7 +86,7 @@ _LONGEST_WORD = 100
 """Characters; a longer word is unknown."""
 
 _MEMO_WORDS = 50_000
-"""Maximum number of words whose ids are kept; beyond it the memo is cleared."""
+"""Maximum number of words whose ids are kept."""
 
 
 class _CharMap(dict[int, str]):
@@ -145,7 +134,7 @@ class WordPiece:
         self._unknown, self._start, self._end = (self._ids[name] for name in ("[UNK]", "[CLS]", "[SEP]"))
         self._room = max_tokens - 2
         self._cleaned, self._folded = _CharMap(_clean), _CharMap(_fold)
-        self._memo: dict[str, list[int]] = {}
+        self._known = lru_cache(maxsize=_MEMO_WORDS)(self._pieces)
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of `text`, [CLS] first and [SEP] last; the rest of a long text is cut off."""
@@ -184,14 +173,6 @@ class WordPiece:
             else:
                 cleaned = unicodedata.normalize("NFD", part.translate(self._cleaned))
                 yield from cleaned.translate(self._folded).split()
-
-    def _known(self, word: str) -> list[int]:
-        ids = self._memo.get(word)
-        if ids is None:
-            if len(self._memo) >= _MEMO_WORDS:
-                self._memo.clear()
-            ids = self._memo[word] = self._pieces(word)
-        return ids
 
     def _pieces(self, word: str) -> list[int]:
         """Match the longest known prefix again and again; a word with an unknown rest is unknown."""
@@ -248,7 +229,7 @@ class Provider(TransformerEmbedder):
         folder = find_model(self._params.model_path)
         try:
             tokenizer = WordPiece(read_vocabulary(folder), max_tokens=_MAX_TOKENS)
-            weights = weights_path(folder)
+            weights = folder / _WEIGHTS
             check_digest(weights, sampled_digest([weights]), WEIGHTS_SHA256, advice=HELP)
             tensors = read_tensors(mapped(weights))
         except OSError as error:

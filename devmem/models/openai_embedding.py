@@ -114,15 +114,12 @@ def translated_errors(*, address: str, texts: Sequence[str] = ()) -> Iterator[No
         raise EmbeddingUnavailableError(f"{address}: no connection: {error.__cause__ or error}") from None
     except openai.APIStatusError as error:
         refusal = RequestRefusedError if error.status_code in _REFUSALS else EmbeddingError
-        kind = EmbeddingUnavailableError if _passes(error.status_code) else refusal
+        passes = error.status_code in (_SLOW, _BUSY) or error.status_code >= _SERVERS_FAULT
+        kind = EmbeddingUnavailableError if passes else refusal
         said = without_repeated(_message(error), texts)
         raise kind(f"{address}: status {error.status_code}: {said}") from None
     except openai.OpenAIError as error:
         raise EmbeddingError(f"{address}: {error}") from None
-
-
-def _passes(status: int) -> bool:
-    return status in (_SLOW, _BUSY) or status >= _SERVERS_FAULT
 
 
 def _message(error: object) -> str:

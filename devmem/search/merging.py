@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Final, Self
 
 from pydantic import JsonValue
@@ -73,8 +74,9 @@ def merge(
 
     Stores' scores cannot be compared, so the budget is filled rank by rank: the best of each store, then the second.
     """
-    ranked = _by_rank(found)
-    kept, cut = _distinct(ranked) if policy.dedupe else (list(ranked), [])
+    ranks = zip_longest(*found)
+    ranked = [hit for rank in ranks for hit in sorted(filter(None, rank), key=lambda hit: -hit.score)]
+    kept, cut = _distinct(ranked) if policy.dedupe else (ranked, [])
     shown, over = _within_budget(kept, policy)
     shown.sort(key=lambda entry: time_key(entry.hit.item))
     return MemoryRetrievalResult(
@@ -83,11 +85,6 @@ def merge(
         cut=(*cut, *over),
         failures=tuple(failures),
     )
-
-
-def _by_rank(found: Sequence[Sequence[Hit]]) -> Iterator[Hit]:
-    for rank in range(max((len(hits) for hits in found), default=0)):
-        yield from sorted((hits[rank] for hits in found if rank < len(hits)), key=lambda hit: -hit.score)
 
 
 def time_key(item: MemoryItem) -> tuple[float, float, float]:

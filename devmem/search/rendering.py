@@ -291,10 +291,10 @@ def origin_mark(item: MemoryItem, reader: Caller, language: Language) -> str:
     marks = _MARKS[language].get(item.provenance.kind)
     if marks is None:
         return ""
-    name = _name_of(item)
+    name, authors = _name_of(item), (item.provenance.name, item.metadata.get(_AGENT))
     if item.provenance.kind is SourceKind.NODE and (
         not reader.name
-        or _is_by(item, reader)
+        or any(own in authors for own in (reader.node, reader.agent) if own)
         or _begins_with(item.content_summary, name)
         or speaker_of(item, language)
     ):
@@ -331,11 +331,6 @@ def _stated_mark(item: MemoryItem, language: Language) -> str:
         else []
     )
     return _STATED[language].format(len(days) + 1, min(days)) if days else ""
-
-
-def _is_by(item: MemoryItem, reader: Caller) -> bool:
-    authors = (item.provenance.name, item.metadata.get(_AGENT))
-    return any(name in authors for name in (reader.node, reader.agent) if name)
 
 
 def _begins_with(text: str, name: str) -> bool:

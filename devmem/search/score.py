@@ -193,7 +193,9 @@ def score_candidates(
     query, doc_values = context.query, context.indexes.doc_values
     positions = doc_values.positions(candidates.rows)
     coverage = _share(context, candidates.lexical)
-    match = _match(fused, _with_vectors(context, candidates, max_sim))
+    # Mixed with the cosine as far as the model needs it.
+    share = query.tokens.vector_share if query.tokens is not None else 0.0
+    match = _match(fused, (1 - share) * max_sim + share * candidates.similarity if share else max_sim)
     # An item whose embedding is pending has its words alone: it must not lose to worse matches with more signals.
     by_words = np.where(np.isnan(candidates.similarity), _LOWEST + _span(max_sim) * coverage, -np.inf)
     features = _features(context, coverage, positions, np.maximum(match, by_words), candidates.similarity)
@@ -209,12 +211,6 @@ def score_candidates(
         return breakdown
     best = np.argsort(-breakdown.total(), kind="stable")[:_WITH_CONTEXT]
     return _with_context(context, candidates, breakdown, best, matches)
-
-
-def _with_vectors(context: QueryContext, candidates: CandidateSet, max_sim: Column) -> Column:
-    """Return the late-interaction score, mixed with the cosine as far as the model needs it."""
-    share = context.query.tokens.vector_share if context.query.tokens is not None else 0.0
-    return max_sim if not share else (1 - share) * max_sim + share * candidates.similarity
 
 
 def _span(max_sim: Column) -> float:

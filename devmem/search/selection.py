@@ -228,10 +228,7 @@ class HitSelector:
         """Return the best hits of each group of candidates, which are ordered best first."""
         relevant = [[at for at in places if self._is_relevant[at]] for places in groups]
         self._fetch([at for places in relevant for at in places[:limit]])
-        return [self._best_of(places, limit) for places in relevant]
-
-    def _best_of(self, places: Sequence[int], limit: int) -> list[Hit]:
-        return self._hits(self._select(places, limit))
+        return [self._hits(self._select(places, limit)) for places in relevant]
 
     def explain_rest(self) -> None:
         """Add the best candidates beyond the limit to `cut`."""

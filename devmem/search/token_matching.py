@@ -167,16 +167,11 @@ def query_tokens(context: QueryContext) -> QueryTokens | None:
     if query.tokens is None or not query.ranking.late_interaction:
         return None
     vectors, words = query.tokens.tokens, query.tokens.words
-    known = {word: _frequency(context, word) for word in dict.fromkeys(words)}
+    # -1 is punctuation.
+    known = {word: min(map(context.words.frequency, terms(word)), default=-1) for word in dict.fromkeys(words)}
     frequencies = [known[word] for word in words]
     telling = [-1 if forms_question(*pair) else known[pair[0]] for pair in zip(words, ("", *words), strict=False)]
     return weigh(vectors, telling, context.words.count) or weigh(vectors, frequencies, context.words.count)
-
-
-def _frequency(context: QueryContext, word: str) -> int:
-    """Return the number of admitted passages with a word; -1 for punctuation."""
-    parts = terms(word)
-    return min(context.words.frequency(term) for term in parts) if parts else -1
 
 
 class MaxSimScorer:

@@ -65,9 +65,9 @@ def _split(text: str) -> QueryText:
     sentences = _sentences(text)
     asking = [_ASKS.search(sentence) is not None for sentence in sentences]
     asked, rest, is_aside = _parts(sentences, asking)
-    stands_alone = (
-        _is_told(asked) and _is_told(rest) and _stands_alone(asked, rest) and (is_aside or _is_specific(asked))
-    )
+    # "When do I land?" is about the flight that was told of: a question needs two words of its own.
+    is_specific = is_aside or sum(map(_words_in, query_terms(asked), repeat(0.25))) >= 2
+    stands_alone = _is_told(asked) and _is_told(rest) and _stands_alone(asked, rest) and is_specific
     return QueryText(asked, rest) if stands_alone else QueryText(text)
 
 
@@ -121,11 +121,6 @@ def _stands_alone(asked: str, rest: str) -> bool:
         return False
     # Two characters of a script without spaces are shared by chance, three are two pairs.
     return sum(map(_words_in, set(query_terms(asked)).intersection(query_terms(rest)), repeat(0.5))) < 1
-
-
-def _is_specific(asked: str) -> bool:
-    """Whether a question has two words of its own: "When do I land?" is about the flight that was told of."""
-    return sum(map(_words_in, query_terms(asked), repeat(0.25))) >= 2
 
 
 def _words_in(term: str, share: float) -> float:

@@ -147,12 +147,8 @@ def _is_formed(word: str, vocabulary: Container[str]) -> bool:
     """Whether a word has the ending or the beginning of a known one, or is a compound of two."""
     bases = [word.removesuffix(ending) for ending in _ENDINGS if word.endswith(ending)]
     bases += [word.removeprefix(beginning) for beginning in _BEGINNINGS if word.startswith(beginning)]
-    return any(
-        len(base) >= _LEAST_BASE and any(one in vocabulary for one in _spellings(base)) for base in bases
-    ) or _is_compound(word, vocabulary)
-
-
-def _is_compound(word: str, vocabulary: Container[str]) -> bool:
+    if any(len(base) >= _LEAST_BASE and any(one in vocabulary for one in _spellings(base)) for base in bases):
+        return True
     places = range(_LEAST_PART, len(word) - _LEAST_PART + 1) if len(word) >= _LEAST_COMPOUND else ()
     return any(word[:at] in vocabulary and word[at:] in vocabulary for at in places)
 

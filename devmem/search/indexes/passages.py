@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, Self
@@ -82,13 +82,9 @@ def _without(parts: Sequence[str], fields: Sequence[str]) -> list[str]:
     """Return the paragraphs of texts that no field holds in full."""
     known = {part for text in fields for part in _paragraphs(text)}
     paragraphs = (part for text in parts for part in _paragraphs(text))
-    return [part for part in paragraphs if part not in known and not _is_cut_from(part, known)]
-
-
-def _is_cut_from(part: str, known: Iterable[str]) -> bool:
-    """Whether a paragraph is the start of another one, with the mark of `shorten`."""
-    start = part.removesuffix("…").rstrip()
-    return start != part and any(each.startswith(start) for each in known)
+    # One that `shorten` cut is the start of another one, with its mark.
+    starts = ((part, part.removesuffix("…").rstrip()) for part in paragraphs if part not in known)
+    return [part for part, start in starts if start == part or not any(each.startswith(start) for each in known)]
 
 
 def _paragraphs(text: str) -> Iterator[str]:

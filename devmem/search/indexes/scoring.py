@@ -219,12 +219,8 @@ def encode_terms(text: str) -> EncodedTerms:
     counted = Counter(terms(text))
     length = sum(count for term, count in counted.items() if term not in STOP_WORDS)
     hashes = np.array([*map(term_hash, counted)], dtype="<u8")
-    counts = bytes(counted.values()) if max(counted.values(), default=0) < 256 else _clipped(counted.values())
+    counts = bytes(min(count, 255) for count in counted.values())
     return EncodedTerms(hashes=hashes.tobytes(), counts=counts, length=length)
-
-
-def _clipped(counts: Iterable[int]) -> bytes:
-    return bytes(min(count, 255) for count in counts)
 
 
 def decode_terms(
