@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from devmem.text.patterns import lazy_pattern
 
-ANALYSIS_VERSION: Final = "5"
+ANALYSIS_VERSION: Final = "6"
 """Recorded with every collection; terms and cues of another version are rebuilt when it is opened."""
 
 # Kana, Han, Hangul, Thai, Lao, Myanmar and Khmer.

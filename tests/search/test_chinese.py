@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import devmem
 from devmem import MemoryBase, load_workflow, open_stores
 from devmem.stores import MemoryQuery
 from tools.bench.retrieval.items import read_items
@@ -51,3 +52,10 @@ def test_both_scripts_and_digits_are_found(notes: MemoryBase) -> None:
         for kind in ("繁体", "日期与数字")
     }
     assert all(sum(each) >= 0.75 * len(each) for each in found.values()), found
+
+
+def test_a_question_for_a_day_favours_a_line_with_a_date() -> None:
+    """Also one whose numbers are not digits."""
+    with devmem.open(":memory:", embedding=None) as memory:
+        memory.add(["发布会改到六月二日。", "发布会在老磨坊。"])
+        assert [hit.text for hit in memory.search("发布会是哪天？")] == ["发布会改到六月二日。", "发布会在老磨坊。"]

@@ -40,6 +40,8 @@ from tests.cases import cases
                 "in october",
                 "昨天去了",
                 "5月8日",
+                "六月二日",
+                "十二號",
                 "三个月前",
                 "上个星期",
                 "星期五",
