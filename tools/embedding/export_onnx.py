@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from devmem.models.minilm import find_model, weights_path
+from devmem.models.minilm import find_model
 from devmem.models.model_files import mapped, read_tensors
 from tools.embedding.build_bert_graphs import build
 
@@ -45,7 +45,7 @@ def export(folder: Path) -> Path:
     for name in _FILES:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source / name, folder / name)
-    weights = read_tensors(mapped(weights_path(source)))
+    weights = read_tensors(mapped(source / "model.safetensors"))
     model = build(_LAYERS)
     graph = model.graph
     declared = [each.name for each in graph.initializer]
