@@ -104,7 +104,7 @@ M = TypeVar("M")
 
 
 class LoadedOnce(Generic[M]):
-    """What is loaded when it is first needed; safe to use from several threads."""
+    """An object that is loaded when it is first needed; safe to use from several threads."""
 
     def __init__(self, load: Callable[[], M]) -> None:
         self._load, self._loaded = load, list[M]()
