@@ -18,7 +18,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
-from datetime import date, datetime
+from datetime import datetime
 from importlib.util import find_spec
 from itertools import islice, zip_longest
 from typing import Any, Final, ParamSpec, TypeVar, Unpack
@@ -26,6 +26,7 @@ from uuid import uuid4
 
 import numpy as np
 from pydantic import JsonValue
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from devmem import Filter, Hit, Memory, MemoryContentSnapshot, MemoryItem, Scope, acting_as, asking_at
 from devmem.errors import DevmemError, EmbeddingError, MissingExtraError
@@ -444,12 +445,7 @@ def rest_of(record: MemoryItem, host: str) -> Mapping[str, Any]:
 
 
 def _json(value: Any, document: str, name: str) -> Any:  # noqa: ANN401 - any value
-    if isinstance(value, Mapping):
-        return {str(key): _json(inner, document, name) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json(inner, document, name) for inner in value]
-    if isinstance(value, date):
-        return value.isoformat()
-    if value is None or isinstance(value, str | int | float):
-        return value
-    raise ValueError(f"document {document!r}: JSON cannot hold {name!r}, a {type(value).__name__}")
+    try:
+        return to_jsonable_python(value)
+    except PydanticSerializationError as error:
+        raise ValueError(f"document {document!r}: JSON cannot hold {name!r}: {error}") from error

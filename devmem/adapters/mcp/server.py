@@ -44,9 +44,9 @@ from devmem.adapters.mcp.reports import (
     unsubscribe,
     uri_of,
 )
-from devmem.adapters.mcp.search_fetch import SEARCH_FETCH
 from devmem.adapters.mcp.tools import (
     HOST,
+    SEARCH_FETCH,
     TOOLS,
     ToolContext,
     failed,
