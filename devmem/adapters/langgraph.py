@@ -166,7 +166,12 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
         asked = list(ops)
         puts = {(op.namespace, op.key): op for op in asked if isinstance(op, PutOp)}
         for namespace, _ in puts:
-            _check_namespace(namespace)
+            # Another namespace could have the text of one with a period; `BaseStore.put` checks this, a batch does not.
+            for label in namespace:
+                if not isinstance(label, str) or not label or "." in label:
+                    raise InvalidNamespaceError(
+                        f"{label!r} in {namespace!r} is not a label: text without periods, not empty"
+                    )
         # Reads may start a time to live again.
         with writing(_HOST, self._memory):
             results = [None if isinstance(op, PutOp) else self._read(op) for op in asked]
@@ -295,13 +300,6 @@ class DevmemStore(BaseStore):  # type: ignore[misc] # LangGraph is not in the en
             return ()
         fields = op.index or (self.index_config or {}).get("fields") or [_WHOLE]
         return None if _WHOLE in fields else fields
-
-
-def _check_namespace(namespace: Sequence[object]) -> None:
-    """Refuse a namespace whose text another one could have; `BaseStore.put` does, but a batch is not checked there."""
-    for label in namespace:
-        if not isinstance(label, str) or not label or "." in label:
-            raise InvalidNamespaceError(f"{label!r} in {namespace!r} is not a label: text without periods, not empty")
 
 
 def _source(namespace: Namespace) -> str:

@@ -49,13 +49,9 @@ class DevmemConversationStorage(DevmemStorage):
     """
 
     store_type: ClassVar[str] = "conversation"
+    needs_type: ClassVar[bool] = True
 
     name: str | None = "devmem_conversation_storage"
-
-    def _checked(self, memory: devmem.Memory) -> devmem.Memory:
-        if memory.store.setup.store_type != self.store_type:
-            raise TypeError(f"{type(self).__name__} needs a 'conversation' store")
-        return memory
 
     def add(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from agentuniverse.agent.memory.chat_memory import ChatMemory
 from agentuniverse.agent.memory.memory import Memory
@@ -23,6 +23,9 @@ _FOR_A_SUMMARY: Final = 4
 
 class DevmemMemory(Memory):
     """A memory component: every storage that it names exists, and what it returns fits `max_tokens`."""
+
+    prunes: ClassVar[bool] = False
+    """Whether a read leaves out what does not fit the budget, where it does not say."""
 
     memory_storages: list[str] | None = Field(default_factory=lambda: ["devmem_memory_storage"])
 
@@ -71,16 +74,16 @@ class DevmemMemory(Memory):
         self,
         session_id: str | None = None,
         agent_id: str | None = None,
-        prune: bool = False,
+        prune: bool | None = None,
         **more: Any,  # noqa: ANN401 - the storage's
     ) -> list[Message]:
-        """Return messages of the storage that is read, with `prune` those that fit the budget.
+        """Return messages of the storage that is read, with `prune` those that fit the budget; None is the class's own.
 
         Raises:
             ValueError: the storage is not a component.
         """
         found = self.get_with_no_prune(session_id, agent_id, **more)
-        return self.prune(found) if prune else found
+        return self.prune(found) if (self.prunes if prune is None else prune) else found
 
     def get_with_no_prune(
         self,
@@ -144,6 +147,8 @@ class DevmemChatMemory(DevmemMemory, ChatMemory):
     whole each turn is stored once; a chat that is handed over in parts needs messages with ids.
     """
 
+    prunes = True
+
     def add(
         self,
         message_list: Sequence[Message],
@@ -155,16 +160,6 @@ class DevmemChatMemory(DevmemMemory, ChatMemory):
         named = _named(message_list, session_id, agent_id)
         super().add(named, session_id, agent_id, **more)
         self.messages = self.get_with_no_prune(session_id, agent_id, top_k=max(len(named), _CHAT))
-
-    def get(
-        self,
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        prune: bool = True,
-        **more: Any,  # noqa: ANN401 - the storage's
-    ) -> list[Message]:
-        """Return the messages of the chat that fit the budget; raises as `DevmemMemory.get`."""
-        return super().get(session_id, agent_id, prune, **more)
 
 
 _CHAT: Final = 100

@@ -39,6 +39,8 @@ class DevmemStorage(MemoryStorage):
 
     store_type: ClassVar[str] = "simple"
     """Type of the store that keeps the messages."""
+    needs_type: ClassVar[bool] = False
+    """Whether a store of another type will not do."""
 
     name: str | None = "devmem_memory_storage"
     description: str | None = "Messages in a file that other programs use at the same time"
@@ -60,12 +62,11 @@ class DevmemStorage(MemoryStorage):
             TypeError: the memory is of another store type, or keeps no collection.
         """
         collection_of(memory, "a memory storage")
+        if cls.needs_type and memory.store.setup.store_type != cls.store_type:
+            raise TypeError(f"{cls.__name__} needs a {cls.store_type!r} store")
         made = cls(**fields)
-        made._opened = made._checked(memory)
+        made._opened = memory
         return made
-
-    def _checked(self, memory: devmem.Memory) -> devmem.Memory:
-        return memory
 
     @property
     def memory(self) -> devmem.Memory:

@@ -43,9 +43,11 @@ def to_devmem(message: Any) -> Message:  # noqa: ANN401 - MetaGPT's class, or on
     """
     if not isinstance(message, schema.Message):
         raise MessageError(f"a memory of MetaGPT takes its messages, not {type(message).__name__}")
-    form = _form_of(message)
-    own = dict(form.get("metadata") or {})
-    made = type(message)
+    try:
+        form: dict[str, Any] = json.loads(message.model_dump_json(exclude_none=True, warnings=False))
+    except PydanticSerializationError as error:
+        raise MessageError(f"message {message.id!r} has no JSON form: {error}") from error
+    own, made, payload = dict(form.get("metadata") or {}), type(message), form.get("instruct_content")
     kept: dict[str, JsonValue] = {"class": made.__name__, "module": made.__module__}
     kept |= {key: value for key, value in form.items() if key not in _SHARED}
     return Message(
@@ -56,7 +58,13 @@ def to_devmem(message: Any) -> Message:  # noqa: ANN401 - MetaGPT's class, or on
         cause_by=message.cause_by,
         send_to=sorted(message.send_to),
         metadata={**own, FORM: kept},
-        instruct_content=_payload_of(form.get("instruct_content")),
+        instruct_content=None
+        if payload is None
+        else PayloadData(
+            name=str(payload.get("class", "")),
+            value=payload.get("value"),
+            extra={key: value for key, value in payload.items() if key not in ("class", "value")},
+        ),
     )
 
 
@@ -89,14 +97,6 @@ def to_metagpt(message: Message) -> Any:  # noqa: ANN401 - MetaGPT's class
     return made.model_construct(**dict(plain), **more)
 
 
-def _form_of(message: Any) -> dict[str, Any]:  # noqa: ANN401
-    try:
-        form: dict[str, Any] = json.loads(message.model_dump_json(exclude_none=True, warnings=False))
-    except PydanticSerializationError as error:
-        raise MessageError(f"message {message.id!r} has no JSON form: {error}") from error
-    return form
-
-
 def _role_of(message: Any) -> Role:  # noqa: ANN401
     """Return who speaks: MetaGPT's agents and tools speak in the user's role too, and in roles named after them."""
     role = message.role.lower()
@@ -106,13 +106,6 @@ def _role_of(message: Any) -> Role:  # noqa: ANN401
         return Role.TOOL
     required = message.cause_by in ("", USER_REQUIREMENT) or message.sent_from == TEAM_LEADER
     return Role.USER if required else Role.ASSISTANT
-
-
-def _payload_of(form: Mapping[str, JsonValue] | None) -> PayloadData | None:
-    if form is None:
-        return None
-    extra = {key: value for key, value in form.items() if key not in ("class", "value")}
-    return PayloadData(name=str(form.get("class", "")), value=form.get("value"), extra=extra)
 
 
 def _model_of(payload: Payload | None) -> BaseModel | None:

@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedService]:
     with ScriptedService() as service:
-        monkeypatch.setenv("BASE_URL", service.url)
+        monkeypatch.setenv("BASE_URL", service.address)
         monkeypatch.setenv("API_KEY", "key")
         monkeypatch.setenv("MEM0_API_KEY", "key")
         yield service

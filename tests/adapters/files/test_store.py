@@ -171,19 +171,9 @@ class TestScopes:
         assert [mine.files.paths() for mine in commands] == [[NOTES], [], [NOTES], [NOTES]]
 
 
-@pytest.mark.parametrize(
-    "declaration",
-    [
-        {"type": "simple", "config": {"memory_path": "notes.json"}},
-        {"type": "blackboard", "config": {"memory_path": "board.db"}},
-        {"type": "conversation", "config": {"memory_path": "talk.db"}},
-    ],
-    ids=lambda declaration: f"{declaration['type']}-{declaration['config']['memory_path']}",
-)
-def test_any_store_with_a_collection_keeps_files(
-    declaration: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+@pytest.mark.parametrize(("store_type", "place"), [("simple", "notes.json"), ("conversation", "talk.db")])
+def test_any_store_with_a_collection_keeps_files(store_type: str, place: str, tmp_path: Path) -> None:
+    declaration: Any = {"type": store_type, "config": {"memory_path": str(tmp_path / place)}}
     with devmem.open(declaration) as memory:
         commands = FileCommands(memory)
         for path in TWO_NOTES:
