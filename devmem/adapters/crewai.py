@@ -229,12 +229,7 @@ class DevmemStorage:
     @classmethod
     @contextmanager
     def open(
-        cls,
-        place: str | os.PathLike[str],
-        *,
-        embedding: Any = "auto",  # noqa: ANN401 - as `devmem.open` takes it
-        user: User = None,
-        track_access: bool = False,
+        cls, place: str | os.PathLike[str], *, embedding: Any = "auto", user: User = None, track_access: bool = False
     ) -> Iterator[DevmemStorage]:
         """Open a memory by its path, as `devmem.open` does, and close it at the end.
 

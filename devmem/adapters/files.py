@@ -121,7 +121,7 @@ def _file_id(path: str, scope: Scope) -> str:
     return hashlib.sha256(named.encode()).hexdigest()[:32]
 
 
-def _next_version(item: MemoryItem, now: float, **changes: Any) -> MemoryItem:  # noqa: ANN401 - fields of an item
+def _next_version(item: MemoryItem, now: float, **changes: Any) -> MemoryItem:
     metadata = {**item.metadata, _VERSION: uuid4().hex}
     return replace(item, created_at=now, embedding=None, metadata=metadata, **changes)
 

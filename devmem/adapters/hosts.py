@@ -271,7 +271,7 @@ class History:
             with writing(self._host, self._memory):
                 self._store.store_items(new, unique=Unique.ID)
 
-    def pop(self) -> Any:  # noqa: ANN401 - any JSON value
+    def pop(self) -> Any:
         """Take the last message out and return its form; None where there is none."""
         with writing(self._host, self._memory):
             popped = self._store.pop(1, self._where)
@@ -282,7 +282,7 @@ class History:
         with writing(self._host, self._memory):
             self._store.erase(where=self._where)
 
-    def _form(self, item: MemoryItem) -> Any:  # noqa: ANN401 - any JSON value
+    def _form(self, item: MemoryItem) -> Any:
         return json.loads(str(item.metadata[self._key]))
 
 
@@ -444,7 +444,7 @@ def rest_of(record: MemoryItem, host: str) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _json(value: Any, document: str, name: str) -> Any:  # noqa: ANN401 - any value
+def _json(value: Any, document: str, name: str) -> Any:
     try:
         return to_jsonable_python(value)
     except PydanticSerializationError as error:

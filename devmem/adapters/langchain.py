@@ -152,16 +152,12 @@ class DevmemVectorStore(VectorStore):
         found = {str(record.metadata[KEY]): document_of(record) for record in records}
         return [found[one] for one in wanted if one in found]
 
-    def similarity_search(self, query: str, k: int = 4, *, filter: Wanted = None) -> list[Document]:  # noqa: A002
+    def similarity_search(self, query: str, k: int = 4, *, filter: Wanted = None) -> list[Document]:
         """Return the documents that are most similar to a query, best first; `filter` narrows them, see `Wanted`."""
         return [document for document, _ in self.similarity_search_with_score(query, k, filter=filter)]
 
     def similarity_search_with_score(
-        self,
-        query: str,
-        k: int = 4,
-        *,
-        filter: Wanted = None,  # noqa: A002 - LangChain's name
+        self, query: str, k: int = 4, *, filter: Wanted = None
     ) -> list[tuple[Document, float]]:
         """Return the most similar documents with the cosine to the query, best first.
 
@@ -177,11 +173,7 @@ class DevmemVectorStore(VectorStore):
         return [(document_of(hit.item), hit.score) for hit in hits]
 
     def similarity_search_by_vector(
-        self,
-        embedding: list[float],
-        k: int = 4,
-        *,
-        filter: Wanted = None,  # noqa: A002 - LangChain's name
+        self, embedding: list[float], k: int = 4, *, filter: Wanted = None
     ) -> list[Document]:
         """Return the documents nearest to a vector, nearest first."""
         return [document_of(hit.item) for hit in self._nearest(embedding, k, filter)]
@@ -193,13 +185,7 @@ class DevmemVectorStore(VectorStore):
         )
 
     def max_marginal_relevance_search(
-        self,
-        query: str,
-        k: int = 4,
-        fetch_k: int = 20,
-        lambda_mult: float = 0.5,
-        *,
-        filter: Wanted = None,  # noqa: A002 - LangChain's name
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, *, filter: Wanted = None
     ) -> list[Document]:
         """Return documents that are similar to a query and differ from each other."""
         if self._embedding is None:
@@ -208,13 +194,7 @@ class DevmemVectorStore(VectorStore):
         return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, filter=filter)
 
     def max_marginal_relevance_search_by_vector(
-        self,
-        embedding: list[float],
-        k: int = 4,
-        fetch_k: int = 20,
-        lambda_mult: float = 0.5,
-        *,
-        filter: Wanted = None,  # noqa: A002 - LangChain's name
+        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, *, filter: Wanted = None
     ) -> list[Document]:
         """Return documents near a vector that differ from each other: the best `k` of `fetch_k`."""
         records = self._memory.get(hit.id for hit in self._nearest(embedding, max(k, fetch_k), filter))

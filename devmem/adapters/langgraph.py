@@ -479,7 +479,7 @@ def _value_filter(wanted: Mapping[str, Any] | None) -> _ValueFilter:
     return _ValueFilter(conditions=conditions, rest=rest or None)
 
 
-def _condition(wanted: Any) -> str | int | float | bool | Condition | None:  # noqa: ANN401 - any JSON value
+def _condition(wanted: Any) -> str | int | float | bool | Condition | None:
     """Return the condition of one key; None where the database has none for it."""
     if _is_comparable(wanted):
         return wanted  # type: ignore[no-any-return]
@@ -495,7 +495,7 @@ def _is_comparable(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, int | float) and value == value and abs(value) < 2**63)
 
 
-def _at(value: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401 - any JSON value
+def _at(value: Mapping[str, Any], key: str) -> Any:
     """Return the value of a key, or of a path of keys where there is no such key; None where there is neither."""
     if key in value:
         return value[key]
@@ -505,7 +505,7 @@ def _at(value: Mapping[str, Any], key: str) -> Any:  # noqa: ANN401 - any JSON v
     return node
 
 
-def _matches(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - any JSON value
+def _matches(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, Mapping):
         if any(key.startswith("$") for key in wanted):
             return all(_compares(found, name, value) for name, value in wanted.items())
@@ -515,7 +515,7 @@ def _matches(found: Any, wanted: Any) -> bool:  # noqa: ANN401 - any JSON value
     return bool(found == wanted)
 
 
-def _compares(found: Any, name: str, wanted: Any) -> bool:  # noqa: ANN401 - any JSON value
+def _compares(found: Any, name: str, wanted: Any) -> bool:
     if name not in _OPERATORS:
         raise ValueError(f"Unsupported operator: {name!r}; there are {', '.join(_OPERATORS)}")
     are_texts = isinstance(found, str) and isinstance(wanted, str)

@@ -101,7 +101,7 @@ def _with_memory(client: C, memories: _Memories) -> C:
     copy: Any = client.copy
 
     @functools.wraps(copy)
-    def copied(**options: Any) -> C:  # noqa: ANN401 - options of the client
+    def copied(**options: Any) -> C:
         made: C = copy(**options)
         return _with_memory(made, memories)
 
@@ -161,7 +161,7 @@ def _requesting() -> Iterator[None]:
 
 def _remembering(send: Callable[..., Any], memories: _Memories, way: _Way) -> Callable[..., Any]:
     @functools.wraps(send)
-    def remembering(**request: Any) -> Any:  # noqa: ANN401 - whatever the client takes and returns
+    def remembering(**request: Any) -> Any:
         if _REQUESTING.get():
             return send(**request)
         asked = memories.recalled(request, way)
@@ -174,7 +174,7 @@ def _remembering(send: Callable[..., Any], memories: _Memories, way: _Way) -> Ca
 
 def _remembering_async(send: Callable[..., Any], memories: _Memories, way: _Way) -> Callable[..., Any]:
     @functools.wraps(send)
-    async def remembering(**request: Any) -> Any:  # noqa: ANN401 - whatever the client takes and returns
+    async def remembering(**request: Any) -> Any:
         if _REQUESTING.get():
             return await send(**request)
         asked = await asyncio.to_thread(memories.recalled, request, way)
@@ -196,7 +196,7 @@ class _Exchange:
     is_done: bool = False
     is_heard: bool = False
 
-    def answered(self, answer: Any) -> Any:  # noqa: ANN401 - whatever the client returns
+    def answered(self, answer: Any) -> Any:
         """Remember an answer, or have it remembered when its text is complete; return what the caller gets."""
         if isinstance(answer, openai.Stream | openai.AsyncStream):
             self._listen(answer)
@@ -223,10 +223,10 @@ class _Exchange:
         """Have a response that the caller may read as it comes remembered when the caller has it parsed."""
         parse: Any = raw.parse
 
-        async def aparsed(**options: Any) -> Any:  # noqa: ANN401 - what the caller has it parsed to
+        async def aparsed(**options: Any) -> Any:
             return await asyncio.to_thread(self.answered, await parse(**options))
 
-        def parsed(**options: Any) -> Any:  # noqa: ANN401 - as above
+        def parsed(**options: Any) -> Any:
             return self.answered(parse(**options))
 
         raw.parse = parsed if isinstance(raw, APIResponse) else aparsed  # type: ignore[method-assign]
@@ -292,7 +292,7 @@ def _said(given: object) -> list[tuple[str, str]]:
     return said
 
 
-def _chat_text(answer: Any) -> str:  # noqa: ANN401 - a completion, a chunk of one, or whatever a service sent
+def _chat_text(answer: Any) -> str:
     choice = _first_choice(answer)
     said = getattr(choice, "message", None) or getattr(choice, "delta", None)
     text = getattr(said, "content", None)
@@ -309,7 +309,7 @@ def _first_choice(answer: object) -> object:
     return choices[0] if isinstance(choices, list) and choices else None
 
 
-def _response_text(answer: Any) -> str:  # noqa: ANN401 - a response, an event of one, or whatever a service sent
+def _response_text(answer: Any) -> str:
     if getattr(answer, "type", None) == "response.output_text.delta":
         text = getattr(answer, "delta", None)
     else:

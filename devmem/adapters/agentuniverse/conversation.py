@@ -54,11 +54,7 @@ class DevmemConversationStorage(DevmemStorage):
     name: str | None = "devmem_conversation_storage"
 
     def add(
-        self,
-        message_list: Sequence[Message],
-        session_id: str | None = None,
-        agent_id: str | None = None,  # noqa: ARG002 - agentUniverse's argument; a message names who takes part
-        **_: object,
+        self, message_list: Sequence[Message], session_id: str | None = None, agent_id: str | None = None, **_: object
     ) -> None:
         """Record messages, all of them or, after an error, none; they are left unchanged.
 
@@ -81,7 +77,7 @@ class DevmemConversationStorage(DevmemStorage):
         agent_id: str | None = None,
         top_k: int = 20,
         trace_id: str | None = None,
-        type: str | Sequence[str] | None = None,  # noqa: A002 - agentUniverse's name
+        type: str | Sequence[str] | None = None,
         memory_types: Sequence[str] | None = None,
         **_: object,
     ) -> list[ConversationMessage]:

@@ -32,7 +32,7 @@ class DevmemMemory(Memory):
     _summaries: dict[str, str] = PrivateAttr(default_factory=dict)
     """Summaries by the messages that they were made of: a read asks the model once."""
 
-    def _storage(self, name: str | None) -> Any:  # noqa: ANN401 - agentUniverse's
+    def _storage(self, name: str | None) -> Any:
         found = MemoryStorageManager().get_instance_obj(name)
         if found is None:
             raise ValueError(
@@ -42,11 +42,7 @@ class DevmemMemory(Memory):
         return found
 
     def add(
-        self,
-        message_list: Sequence[Message],
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        **more: Any,  # noqa: ANN401 - the storages'
+        self, message_list: Sequence[Message], session_id: str | None = None, agent_id: str | None = None, **more: Any
     ) -> None:
         """Add messages to every storage; one that fails keeps them from no other, and its error is raised after.
 
@@ -56,11 +52,11 @@ class DevmemMemory(Memory):
         if message_list:
             self._each("add", list(message_list), session_id, agent_id, **more)
 
-    def delete(self, session_id: str | None = None, **more: Any) -> None:  # noqa: ANN401 - the storages'
+    def delete(self, session_id: str | None = None, **more: Any) -> None:
         """Delete messages from every storage; raises as `add`."""
         self._each("delete", session_id, **more)
 
-    def _each(self, method: str, *given: Any, **more: Any) -> None:  # noqa: ANN401
+    def _each(self, method: str, *given: Any, **more: Any) -> None:
         failures: list[Exception] = []
         for storage in [self._storage(name) for name in self.memory_storages or ()]:
             try:
@@ -71,11 +67,7 @@ class DevmemMemory(Memory):
             raise failures[0]
 
     def get(
-        self,
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        prune: bool | None = None,
-        **more: Any,  # noqa: ANN401 - the storage's
+        self, session_id: str | None = None, agent_id: str | None = None, prune: bool | None = None, **more: Any
     ) -> list[Message]:
         """Return messages of the storage that is read, with `prune` those that fit the budget; None is the class's own.
 
@@ -86,10 +78,7 @@ class DevmemMemory(Memory):
         return self.prune(found) if (self.prunes if prune is None else prune) else found
 
     def get_with_no_prune(
-        self,
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        **more: Any,  # noqa: ANN401 - the storage's
+        self, session_id: str | None = None, agent_id: str | None = None, **more: Any
     ) -> list[Message]:
         """Return messages of the storage that is read; raises as `get`."""
         named = self.memory_retrieval_storage or next(iter(self.memory_storages or ()), None)
@@ -150,11 +139,7 @@ class DevmemChatMemory(DevmemMemory, ChatMemory):
     prunes = True
 
     def add(
-        self,
-        message_list: Sequence[Message],
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        **more: Any,  # noqa: ANN401 - the storages'
+        self, message_list: Sequence[Message], session_id: str | None = None, agent_id: str | None = None, **more: Any
     ) -> None:
         """Add the messages that are not there; raises as `DevmemMemory.add`."""
         named = _named(message_list, session_id, agent_id)

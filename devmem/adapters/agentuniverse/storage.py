@@ -55,7 +55,7 @@ class DevmemStorage(MemoryStorage):
     _owned: bool = PrivateAttr(default=False)
 
     @classmethod
-    def over(cls, memory: devmem.Memory, **fields: Any) -> Self:  # noqa: ANN401 - fields of the class
+    def over(cls, memory: devmem.Memory, **fields: Any) -> Self:
         """Return a storage over a memory that is open already, or a scoped handle; the caller closes it.
 
         Raises:
@@ -92,7 +92,7 @@ class DevmemStorage(MemoryStorage):
             self._opened.close()
             self._opened = None
 
-    def _initialize_by_component_configer(self, memory_storage_config: Any) -> Self:  # noqa: ANN401 - agentUniverse's
+    def _initialize_by_component_configer(self, memory_storage_config: Any) -> Self:
         """Take the fields of a component's YAML."""
         super()._initialize_by_component_configer(memory_storage_config)
         for key in ("place", "user", "options"):
@@ -135,9 +135,9 @@ class DevmemMemoryStorage(DevmemStorage):
         session_id: str | None = None,
         agent_id: str | None = None,
         top_k: int = TOP_K,
-        input: object = "",  # noqa: A002 - agentUniverse's name
+        input: object = "",
         source: str | None = None,
-        type: str | Sequence[str] | None = None,  # noqa: A002 - agentUniverse's name
+        type: str | Sequence[str] | None = None,
         **_: object,
     ) -> list[Message]:
         """Return the newest messages, or with an `input` those that answer it best; oldest first.

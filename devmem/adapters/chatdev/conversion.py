@@ -38,7 +38,7 @@ def declared(name: str, store_type: str, settings: Settings, base_dir: Path) -> 
     return parse_workflow(text, registry, base_dir=base_dir).memory[0]
 
 
-def settings_of(store_type: str, config: Any) -> Settings:  # noqa: ANN401 - any of ChatDev's configuration classes
+def settings_of(store_type: str, config: Any) -> Settings:
     """Return the settings that one of ChatDev's configuration objects holds.
 
     Raises:
@@ -55,7 +55,7 @@ def settings_of(store_type: str, config: Any) -> Settings:  # noqa: ANN401 - any
     return _read(config, REPLACED[store_type])
 
 
-def _read(config: Any, names: Sequence[str]) -> dict[str, Any]:  # noqa: ANN401 - see above
+def _read(config: Any, names: Sequence[str]) -> dict[str, Any]:
     given = {name: value for name in names if (value := getattr(config, name)) is not None}
     if embedding := given.get("embedding"):
         given["embedding"] = _read(embedding, ("provider", "model", "api_key", "base_url", "params"))
@@ -65,7 +65,7 @@ def _read(config: Any, names: Sequence[str]) -> dict[str, Any]:  # noqa: ANN401 
     return given
 
 
-def attachment_of(config: Any) -> Attachment:  # noqa: ANN401 - ChatDev's MemoryAttachmentConfig
+def attachment_of(config: Any) -> Attachment:
     """Return what a node does with a store."""
     return Attachment.model_validate(
         {
@@ -86,7 +86,7 @@ def limits(top_k: int, similarity_threshold: float) -> dict[str, Any]:
     return {"top_k": min(top_k, _MAX_TOP_K), "similarity_threshold": min(max(similarity_threshold, -1.0), 1.0)}
 
 
-def payload_of(payload: Any, *, node: str, user: str | None) -> MemoryWritePayload:  # noqa: ANN401 - ChatDev's own
+def payload_of(payload: Any, *, node: str, user: str | None) -> MemoryWritePayload:
     """Return what a finished node of ChatDev writes.
 
     Args:

@@ -39,7 +39,7 @@ def config_class(store_type: str, base: type[BaseConfig] = BaseConfig) -> type[B
         base: ChatDev's class for the type, by which its code may look for the block.
     """
 
-    def from_dict(cls: type[Any], data: Any, *, path: str) -> Any:  # noqa: ANN401 - the YAML, and ChatDev's class
+    def from_dict(cls: type[Any], data: Any, *, path: str) -> Any:
         given = dict(require_mapping(data, path))
         _check(store_type, given, path)
         known = {each.name for each in fields(base)} - {"path"}
@@ -98,11 +98,11 @@ def _block_class(model: type[ConfigModel]) -> type[BaseConfig]:
 _OWN: Final = frozenset(each.name for each in fields(MemoryAttachmentConfig))
 
 
-def reading_keys(read: Callable[..., MemoryAttachmentConfig]) -> Any:  # noqa: ANN401 - a class method
+def reading_keys(read: Callable[..., MemoryAttachmentConfig]) -> Any:
     """Return ChatDev's `from_dict` of attachments, which keeps the keys of devmem beside ChatDev's own."""
 
     @functools.wraps(read)
-    def from_dict(_cls: type[MemoryAttachmentConfig], data: Any, *, path: str) -> MemoryAttachmentConfig:  # noqa: ANN401 - the YAML
+    def from_dict(_cls: type[MemoryAttachmentConfig], data: Any, *, path: str) -> MemoryAttachmentConfig:
         config = read(data, path=path)
         given = {key: value for key, value in data.items() if key not in _OWN}
         _attachments_check(config.name, given, path)
@@ -181,7 +181,7 @@ def _restore(mapping: MutableMapping[str, Any], name: str, former: object) -> No
         mapping[name] = former
 
 
-def _replace(owner: Any, name: str, value: object) -> None:  # noqa: ANN401 - a module or a class
+def _replace(owner: Any, name: str, value: object) -> None:
     _installed.callback(setattr, owner, name, getattr(owner, name))
     setattr(owner, name, value)
 

@@ -135,7 +135,7 @@ def _negated(found: Translated) -> Translated:
     return Translated(~found.where) if found.is_exact else _UNKNOWN
 
 
-def _comparison(field: str, operator: str, value: Any) -> Translated:  # noqa: ANN401 - any value
+def _comparison(field: str, operator: str, value: Any) -> Translated:
     if operator not in _COMPARISONS:
         raise FilterError(f"unknown comparison operator {operator!r}; there are {', '.join(_COMPARISONS)}")
     key = metadata_key(field)
@@ -149,7 +149,7 @@ def _comparison(field: str, operator: str, value: Any) -> Translated:  # noqa: A
     return found if operator in ("==", "in") else _negated(found)
 
 
-def _equal(key: str, value: Any) -> Translated:  # noqa: ANN401 - any value
+def _equal(key: str, value: Any) -> Translated:
     if value is None:
         return Translated(Filter(metadata={key: absent()}))
     if isinstance(value, datetime):
@@ -166,7 +166,7 @@ def _equal(key: str, value: Any) -> Translated:  # noqa: ANN401 - any value
     return Translated(same)
 
 
-def _range(key: str | None, operator: str, value: Any) -> Translated:  # noqa: ANN401 - any value
+def _range(key: str | None, operator: str, value: Any) -> Translated:
     if value is None:
         return Translated(~Filter())
     time = value if isinstance(value, datetime) else _time_of(value) if isinstance(value, str) else None

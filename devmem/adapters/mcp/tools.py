@@ -354,7 +354,7 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
     return schema
 
 
-def _without_titles(node: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _without_titles(node: Any) -> Any:
     if isinstance(node, dict):
         # A property may have this name; it is a schema, and no text.
         return {key: _without_titles(value) for key, value in node.items() if key != "title" or isinstance(value, dict)}

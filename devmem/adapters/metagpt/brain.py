@@ -57,7 +57,7 @@ class _CallersModel:
 
 
 @contextmanager
-def _asking(llm: Any) -> Iterator[None]:  # noqa: ANN401 - MetaGPT's
+def _asking(llm: Any) -> Iterator[None]:
     token = _ASKED.set((llm, asyncio.get_running_loop()))
     try:
         yield
@@ -115,7 +115,7 @@ class DevmemBrainMemory:
         store.load()
         self._use(store, user, chat)
 
-    def _use(self, store: Any, user: str, chat: str) -> None:  # noqa: ANN401 - the store type's own class
+    def _use(self, store: Any, user: str, chat: str) -> None:
         self._store, self._brain = store, store.brain(user=user, chat=chat)
         self._given_talk: str | None = None
 
@@ -123,7 +123,7 @@ class DevmemBrainMemory:
         """Close the store, for all conversations that were taken from it."""
         self._store.close()
 
-    def add_talk(self, msg: Any) -> None:  # noqa: ANN401 - MetaGPT's message
+    def add_talk(self, msg: Any) -> None:
         """Add a message of the user, which `pop_last_talk` takes; the message itself is left unchanged.
 
         Raises:
@@ -132,19 +132,19 @@ class DevmemBrainMemory:
         """
         self._add(self._brain.add_talk, _in_role(msg, "user"))
 
-    def add_answer(self, msg: Any) -> None:  # noqa: ANN401
+    def add_answer(self, msg: Any) -> None:
         """Add an answer; raises as `add_talk`."""
         self._add(self._brain.add_answer, _in_role(msg, "assistant"))
 
-    def add_history(self, msg: Any) -> None:  # noqa: ANN401
+    def add_history(self, msg: Any) -> None:
         """Add a message in its own role; of those whose ids are numbers, a smaller one is skipped."""
         self._add(self._brain.add_history, to_devmem(msg))
 
-    def add_knowledge(self, msg: Any) -> None:  # noqa: ANN401
+    def add_knowledge(self, msg: Any) -> None:
         """Add knowledge beside the conversation; raises as `add_talk`."""
         self._add(self._brain.add_knowledge, to_devmem(msg))
 
-    def _add(self, add: Any, message: Message) -> None:  # noqa: ANN401
+    def _add(self, add: Any, message: Message) -> None:
         with acting_as(_HOST, by_default=True):
             add(message)
 
@@ -158,7 +158,7 @@ class DevmemBrainMemory:
         """MetaGPT's messages that add knowledge beside the conversation."""
         return [to_metagpt(message) for message in self._brain.knowledge]
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever it is
+    def __getattr__(self, name: str) -> Any:
         """Return what devmem's conversation has as MetaGPT's, from `historical_summary` to `exists`."""
         if name not in _SHARED:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -188,7 +188,7 @@ class DevmemBrainMemory:
         made._use(self._store, user, chat)  # noqa: SLF001 - an object of this class
         return made
 
-    async def dumps(self, redis_key: str = "", timeout_sec: int = 0) -> bool:  # noqa: ARG002 - MetaGPT's arguments
+    async def dumps(self, redis_key: str = "", timeout_sec: int = 0) -> bool:
         """Write what could not be written before; return whether everything is where it should be.
 
         A change is written when it is made: key and lifetime are those of the conversation and of the store.
@@ -201,18 +201,13 @@ class DevmemBrainMemory:
         """Return the name of a conversation that `loads` takes."""
         return f"{prefix}:{user_id}:{chat_id}"
 
-    async def set_history_summary(self, history_summary: str, redis_key: str = "") -> None:  # noqa: ARG002
+    async def set_history_summary(self, history_summary: str, redis_key: str = "") -> None:
         """Replace all but the latest messages by a summary; the messages stay findable."""
         with acting_as(_HOST, by_default=True):
             await self._brain.aset_history_summary(history_summary)
 
     async def summarize(
-        self,
-        llm: Any = None,  # noqa: ANN401 - MetaGPT's model
-        max_words: int = 200,
-        keep_language: bool = False,
-        limit: int = -1,
-        **_: object,
+        self, llm: Any = None, max_words: int = 200, keep_language: bool = False, limit: int = -1, **_: object
     ) -> str:
         """Return a summary of everything said so far, which replaces all but the latest messages in the history.
 
@@ -235,7 +230,7 @@ class DevmemBrainMemory:
             await self.set_history_summary(summary)
         return summary
 
-    async def get_title(self, llm: Any = None, max_words: int = 5, **_: object) -> str:  # noqa: ANN401
+    async def get_title(self, llm: Any = None, max_words: int = 5, **_: object) -> str:
         """Return a title, and change nothing; without a model the first message, or `New`.
 
         Raises:
@@ -247,7 +242,7 @@ class DevmemBrainMemory:
         with _asking(llm):
             return str(await self._brain.aget_title(max_words))
 
-    async def is_related(self, text1: str, text2: str, llm: Any = None) -> bool:  # noqa: ANN401
+    async def is_related(self, text1: str, text2: str, llm: Any = None) -> bool:
         """Whether the first text is about what the second one is about; False without a model.
 
         Raises:
@@ -258,7 +253,7 @@ class DevmemBrainMemory:
         with _asking(llm):
             return bool(await self._brain.ais_related(text1, text2))
 
-    async def rewrite(self, sentence: str, context: str, llm: Any = None) -> str:  # noqa: ANN401
+    async def rewrite(self, sentence: str, context: str, llm: Any = None) -> str:
         """Put what a sentence leaves to its context into it; unchanged without a model.
 
         Raises:
@@ -291,7 +286,7 @@ class DevmemBrainMemory:
         return json.dumps(self.model_dump(), ensure_ascii=False)
 
 
-def _in_role(message: Any, role: str) -> Message:  # noqa: ANN401
+def _in_role(message: Any, role: str) -> Message:
     to_devmem(message)  # refuses what is not a message
     return to_devmem(message.model_copy(update={"role": role}))
 

@@ -66,7 +66,7 @@ class DevmemMemory(Memory):
     """Messages of this process by id: as they were stored, and as MetaGPT has them."""
 
     @classmethod
-    def over(cls, memory: devmem.Memory, role: str, **fields: Any) -> Self:  # noqa: ANN401 - fields of the class
+    def over(cls, memory: devmem.Memory, role: str, **fields: Any) -> Self:
         """Return a role's memory in a memory that is open already, which the caller closes.
 
         Args:
@@ -88,12 +88,12 @@ class DevmemMemory(Memory):
         """Return the configuration of the store, as a workflow declares it."""
         return {"memory_path": _path(self.place), "recall": "never", **self.options}
 
-    def _open_role(self, store: Any) -> Any:  # noqa: ANN401 - the store type's own class, and its role's memory
+    def _open_role(self, store: Any) -> Any:
         """Return the role's memory in a store."""
         return store.role(self.role, user=self.user, session=self.session)
 
     @property
-    def kept(self) -> Any:  # noqa: ANN401 - see above
+    def kept(self) -> Any:
         """The role's memory in the store, which is opened when it is first used.
 
         Raises:
@@ -120,7 +120,7 @@ class DevmemMemory(Memory):
             self._memory = None
         self._kept = None
 
-    def add(self, message: Any) -> None:  # noqa: ANN401 - MetaGPT's message
+    def add(self, message: Any) -> None:
         """Append a message, unless it is known.
 
         Raises:
@@ -181,19 +181,19 @@ class DevmemMemory(Memory):
         names = {any_to_str(action) for action in actions}
         return [message for message in self._all() if message.cause_by in names]
 
-    def get_by_position(self, position: int) -> Any:  # noqa: ANN401
+    def get_by_position(self, position: int) -> Any:
         """Return the message at a position: 0 is the oldest, -1 the newest; None where there is none."""
         messages = self._all()
         return messages[position] if -len(messages) <= position < len(messages) else None
 
-    def delete(self, message: Any) -> bool:  # noqa: ANN401
+    def delete(self, message: Any) -> bool:
         """Forget a message; return whether it was known."""
         stored = self._said(message)
         self._forget_seen(stored.id)
         with acting_as(self.role or _HOST, by_default=True):
             return self.kept.delete(stored.id)
 
-    def delete_newest(self) -> Any:  # noqa: ANN401
+    def delete_newest(self) -> Any:
         """Forget and return the message that was added last; None when there is none."""
         with acting_as(self.role or _HOST, by_default=True):
             newest = self.kept.delete_newest()
@@ -213,13 +213,13 @@ class DevmemMemory(Memory):
         """Count the messages."""
         return self.kept.count()
 
-    def model_dump(self, **arguments: Any) -> dict[str, Any]:  # noqa: ANN401 - pydantic's
+    def model_dump(self, **arguments: Any) -> dict[str, Any]:
         """Return MetaGPT's form with all messages that are in the store now."""
         self._all()
         form: dict[str, Any] = super().model_dump(**arguments)
         return form
 
-    def model_dump_json(self, **arguments: Any) -> str:  # noqa: ANN401 - pydantic's
+    def model_dump_json(self, **arguments: Any) -> str:
         """Return MetaGPT's form as JSON with all messages that are in the store now."""
         self._all()
         return str(super().model_dump_json(**arguments))
@@ -237,12 +237,12 @@ class DevmemMemory(Memory):
         self._replace(shown)
         return list(shown)
 
-    def _said(self, message: Any) -> Message:  # noqa: ANN401
+    def _said(self, message: Any) -> Message:
         """Return the stored form of a message; with `ignore_id`, its id is derived from its content."""
         said = to_devmem(message)
         return replace(said, id=said.content_hash()[:32]) if self.ignore_id else said
 
-    def _shown(self, stored: Message) -> Any:  # noqa: ANN401
+    def _shown(self, stored: Message) -> Any:
         """Return a stored message as MetaGPT has it: the same object as before, unless it was changed in the store."""
         known = self._seen.get(stored.id)
         if known is not None and _same(known[0], stored):
@@ -251,7 +251,7 @@ class DevmemMemory(Memory):
         self._seen[stored.id] = (stored, message)
         return message
 
-    def _mirror(self, message: Any) -> None:  # noqa: ANN401
+    def _mirror(self, message: Any) -> None:
         self.storage.append(message)
         if message.cause_by:
             self.index[message.cause_by].append(message)
@@ -297,7 +297,7 @@ class DevmemRoleZeroMemory(DevmemMemory):
         made: dict[str, JsonValue] = {"memory_k": self.memory_k, "similarity_top_k": self.similarity_top_k}
         return {"memory_path": place, **made, **({"llm_ranker": {}} if self.use_llm_ranker else {}), **self.options}
 
-    def _open_role(self, store: Any) -> Any:  # noqa: ANN401 - see above
+    def _open_role(self, store: Any) -> Any:
         return store.role(self.role or self.collection_name, user=self.user, session=self.session)
 
 
@@ -316,7 +316,7 @@ class DevmemLongTermMemory(DevmemMemory):
         """Return the configuration of the store, as a workflow declares it."""
         return {"memory_path": _path(self.place), **self.options}
 
-    def _open_role(self, store: Any) -> Any:  # noqa: ANN401 - see above
+    def _open_role(self, store: Any) -> Any:
         scope = devmem.Scope(user=self.user or None, session=self.session or None)
         watch = None if self.rc is None else sorted(self.rc.watch)
         return store.recover(self.role or _HOST, watch, scope=scope)
@@ -324,7 +324,7 @@ class DevmemLongTermMemory(DevmemMemory):
     def _stored(self) -> Iterable[Message]:
         return self.kept.get()
 
-    def recover_memory(self, role_id: str, rc: Any) -> None:  # noqa: ANN401 - MetaGPT's `RoleContext`
+    def recover_memory(self, role_id: str, rc: Any) -> None:
         """Take up what a role kept, and keep from now on what it watches.
 
         Args:
@@ -351,7 +351,7 @@ class DevmemLongTermMemory(DevmemMemory):
         """
         return self._found_news(observed, k, within=k)
 
-    async def search_similar(self, message: Any, k: int = 4) -> list[Any]:  # noqa: ANN401
+    async def search_similar(self, message: Any, k: int = 4) -> list[Any]:
         """Return at most `k` kept messages that say the same as a message, the most similar first."""
         return [self._shown(found) for found in await in_thread(self.kept.search_similar)(message.content, k)]
 

@@ -32,7 +32,7 @@ _TYPE: Final = re.compile(r"\(?(?:<class ')?(?:typing\.)?(?P<outer>\w+)'?>?(?:\[
 _LOG: Final = logging.getLogger(__name__)
 
 
-def to_devmem(message: Any) -> Message:  # noqa: ANN401 - MetaGPT's class, or one that has its fields
+def to_devmem(message: Any) -> Message:
     """Return the devmem message of a MetaGPT message, which is left unchanged.
 
     Args:
@@ -68,7 +68,7 @@ def to_devmem(message: Any) -> Message:  # noqa: ANN401 - MetaGPT's class, or on
     )
 
 
-def to_metagpt(message: Message) -> Any:  # noqa: ANN401 - MetaGPT's class
+def to_metagpt(message: Message) -> Any:
     """Return the MetaGPT message of a devmem message, of the class that it had where this program has it.
 
     A message that another program wrote becomes a plain one; a tool's has the role `user`, as MetaGPT's own have.
@@ -97,7 +97,7 @@ def to_metagpt(message: Message) -> Any:  # noqa: ANN401 - MetaGPT's class
     return made.model_construct(**dict(plain), **more)
 
 
-def _role_of(message: Any) -> Role:  # noqa: ANN401
+def _role_of(message: Any) -> Role:
     """Return who speaks: MetaGPT's agents and tools speak in the user's role too, and in roles named after them."""
     role = message.role.lower()
     if role not in _USERS:
@@ -142,7 +142,7 @@ def _type_named(text: str) -> object:
 
 
 @cache
-def _class_named(name: str, module: str) -> Any:  # noqa: ANN401
+def _class_named(name: str, module: str) -> Any:
     """Return the loaded class of messages that has a name; MetaGPT's plain one where there is none."""
     for made in (schema.Message, *_subclasses(schema.Message)):
         if (made.__name__, made.__module__) == (name, module):

@@ -61,7 +61,7 @@ class Recalled(BaseModel):
     score: float
 
 
-def memory_toolset(memory: MemoryOf, *, read_only: bool = False, id: str = "devmem") -> FunctionToolset[Any]:  # noqa: A002 - the toolset's word
+def memory_toolset(memory: MemoryOf, *, read_only: bool = False, id: str = "devmem") -> FunctionToolset[Any]:
     """Return the tools `recall`, `remember` and `forget` over a memory.
 
     Args:
