@@ -18,12 +18,7 @@ if TYPE_CHECKING:
     from devmem.recording.calls import continue_trace as continue_trace
     from devmem.recording.calls import current_trace as current_trace
     from devmem.recording.calls import in_trace as in_trace
-    from devmem.recording.calls import trace as trace
     from devmem.recording.decorators import RecordedCall as RecordedCall
-    from devmem.recording.decorators import record_agent as record_agent
-    from devmem.recording.decorators import record_knowledge as record_knowledge
-    from devmem.recording.decorators import record_llm as record_llm
-    from devmem.recording.decorators import record_tool as record_tool
     from devmem.recording.forwarder import Sink as Sink
     from devmem.recording.forwarder import pending_file as pending_file
     from devmem.recording.log import CopySource as CopySource
@@ -38,9 +33,9 @@ else:
     _ORIGINS = {
         "devmem.model.interactions": "Interaction InteractionKind Participant ParticipantType in_order",
         "devmem.recording.calls": (
-            "Call TraceContext asked_by caller_in_trace carry continue_trace current_trace in_trace trace"
+            "Call TraceContext asked_by caller_in_trace carry continue_trace current_trace in_trace"
         ),
-        "devmem.recording.decorators": "RecordedCall record_agent record_knowledge record_llm record_tool",
+        "devmem.recording.decorators": "RecordedCall",
         "devmem.recording.forwarder": "Sink pending_file",
         "devmem.recording.log": "CopySource InteractionLog InteractionStore PromptContext TokenTrimming",
         "devmem.recording.recorder": "InteractionRecorder RecordingOptions RecordingStatus",

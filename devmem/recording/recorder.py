@@ -131,7 +131,7 @@ class InteractionRecorder:
     def trace(
         self, *, conversation: str | None = None, trace: str | None = None, user: str | None = None
     ) -> AbstractContextManager[context.TraceContext]:
-        """Begin a trace that this recorder records; see `devmem.recording.trace`."""
+        """Begin a trace that this recorder records; see `devmem.trace`."""
         return context.trace(self, conversation=conversation, trace=trace, user=user)
 
     def records(self, callee: ParticipantType, types: Collection[ParticipantType] | None = None) -> bool:

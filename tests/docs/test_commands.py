@@ -32,7 +32,8 @@ nodes:
 """
 GIVEN = """
 import devmem
-from devmem.recording import InteractionRecorder, pending_file, record_agent
+from devmem import record_agent
+from devmem.recording import InteractionRecorder, pending_file
 
 with devmem.open("notes.db", embedding=None) as memory:
     launch = memory.add("The launch is on May 5th.", user="ann", id="5f2c1a")

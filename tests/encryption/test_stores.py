@@ -13,11 +13,19 @@ import pytest
 import yaml
 
 import devmem
-from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WorkflowRunner, load_workflow, open_stores
+from devmem import (
+    MemoryContentSnapshot,
+    MemoryItem,
+    MemoryWritePayload,
+    WorkflowRunner,
+    load_workflow,
+    open_stores,
+    record_tool,
+)
 from devmem.encryption import StoreKey, protect
 from devmem.errors import CollectionError, ConfigError, EncryptionError
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.recording import InteractionRecorder, record_tool
+from devmem.recording import InteractionRecorder
 from devmem.storage import SqliteCollection
 from devmem.stores import SnapshotBlock
 from devmem.stores.commit_log import CommitRecord, open_commits

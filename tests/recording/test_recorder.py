@@ -33,7 +33,8 @@ FILE = "waiting.db"
 EAGER = Backoff(first=0.001, longest=0.001)
 CHILD = """
 import sys
-from devmem.recording import InteractionRecorder, record_tool
+from devmem import record_tool
+from devmem.recording import InteractionRecorder
 class Never:
     def record(self, interactions): raise RuntimeError("down")
 recorder = InteractionRecorder(Never(), sys.argv[1])

@@ -19,7 +19,8 @@ import numpy as np
 import typer
 
 import devmem
-from devmem.recording import Interaction, InteractionRecorder, record_tool
+from devmem import record_tool
+from devmem.recording import Interaction, InteractionRecorder
 from devmem_stores.conversation import ConversationMemory
 from tools.bench.rows import JsonFile, Row, report
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
+from devmem import record_agent, record_knowledge, record_llm, record_tool
 from devmem.recording import (
     Interaction,
     InteractionKind,
@@ -14,10 +15,6 @@ from devmem.recording import (
     RecordingOptions,
     in_order,
     in_trace,
-    record_agent,
-    record_knowledge,
-    record_llm,
-    record_tool,
 )
 from devmem.recording.content import shortened
 from devmem.views.diagrams import CallNode, call_tree

@@ -11,13 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from devmem.recording import (
-    Interaction,
-    InteractionRecorder,
-    RecordingOptions,
-    pending_file,
-    record_tool,
-)
+from devmem import record_tool
+from devmem.recording import Interaction, InteractionRecorder, RecordingOptions, pending_file
 from devmem.storage import examine_pending
 from devmem.text.retry import Backoff
 from devmem_stores.conversation import ConversationMemory
