@@ -11,7 +11,7 @@ from devmem.memory.scope import ScopeGuard, checked_name, in_scope
 from devmem.model.filters import Filter
 from devmem.model.twins import in_thread
 from devmem.model.versions import ItemDifference, RunInfo
-from devmem.storage.protocol import VersionedCollection
+from devmem.storage.versions import VersionedCollection
 from devmem.stores.abilities import versions_of
 from devmem.stores.memory import MemoryBase
 from devmem.stores.runs import StoreRun

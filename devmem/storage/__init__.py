@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from devmem.search.query import Weights as Weights
     from devmem.storage.connections import read_transaction as read_transaction
     from devmem.storage.connections import write_transaction as write_transaction
-    from devmem.storage.erasure import ErasableCollection as ErasableCollection
     from devmem.storage.erasure import EraseRequest as EraseRequest
     from devmem.storage.erasure import EraseResult as EraseResult
     from devmem.storage.erasure import Residue as Residue
@@ -55,13 +54,13 @@ if TYPE_CHECKING:
     from devmem.storage.protocol import Collection as Collection
     from devmem.storage.protocol import CollectionInfo as CollectionInfo
     from devmem.storage.protocol import Durability as Durability
-    from devmem.storage.protocol import StatefulCollection as StatefulCollection
     from devmem.storage.protocol import StateKey as StateKey
-    from devmem.storage.protocol import StateTable as StateTable
     from devmem.storage.protocol import SupportsFieldIndex as SupportsFieldIndex
-    from devmem.storage.protocol import VersionedCollection as VersionedCollection
-    from devmem.storage.protocol import states_of as states_of
     from devmem.storage.sqlite.collection import SqliteCollection as SqliteCollection
+    from devmem.storage.versions import StatefulCollection as StatefulCollection
+    from devmem.storage.versions import StateTable as StateTable
+    from devmem.storage.versions import VersionedCollection as VersionedCollection
+    from devmem.storage.versions import states_of as states_of
     from devmem.storage.writing import PreparedItem as PreparedItem
     from devmem.storage.writing import Unique as Unique
     from devmem.storage.writing import check_deletion as check_deletion
@@ -75,7 +74,7 @@ else:
         "devmem.model.items": "version_hash",
         "devmem.search.indexes.passages": "passages_of",
         "devmem.search.query": "Ranking SearchQuery Weights",
-        "devmem.storage.erasure": "ErasableCollection EraseRequest EraseResult Residue descendants",
+        "devmem.storage.erasure": "EraseRequest EraseResult Residue descendants",
         "devmem.storage.json_file": "JsonCollection",
         "devmem.storage.opening": (
             "CollectionOpener CollectionOptions DatabaseOpener StoreMetadata check_location drop_location file_of "
@@ -83,11 +82,11 @@ else:
         ),
         "devmem.storage.pending": "STATE_FILE Delivery DeliveryPolicy Entry Outbox deliver examine_pending",
         "devmem.storage.protocol": (
-            "DEFAULT_HISTORY_DAYS Collection CollectionInfo Durability StatefulCollection StateKey StateTable "
-            "SupportsFieldIndex VersionedCollection states_of"
+            "DEFAULT_HISTORY_DAYS Collection CollectionInfo Durability StateKey SupportsFieldIndex"
         ),
         "devmem.storage.connections": "read_transaction write_transaction",
         "devmem.storage.sqlite.collection": "SqliteCollection",
+        "devmem.storage.versions": "StatefulCollection StateTable VersionedCollection states_of",
         "devmem.storage.writing": "PreparedItem Unique check_deletion",
     }
     __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

@@ -13,14 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
+from devmem.errors import CollectionBusyError, CollectionUnwritableError
 from devmem.model.items import MemoryItem
 from devmem.storage import tombstones
-from devmem.storage.erasure import FOREVER, ErasePlan, EraseRequest, descendants
-from devmem.storage.runs import Runs
+from devmem.storage.erasure import FOREVER, ErasePlan, EraseRequest, EraseResult, descendants
+from devmem.storage.reading import SqlReader
+from devmem.storage.runs import Runs, ids_among, planned
 from devmem.storage.sql import Sql
-from devmem.storage.tables import NOW, TOMBSTONE_KEYS, StoreTables, TransactionalStore
+from devmem.storage.tables import NOW, TOMBSTONE_KEYS, StoreTables
 from devmem.storage.tombstones import Mark, Tombstone, marks_of, new_key, owner_of
-from devmem.storage.versions import ids_among, planned
 
 T = TypeVar("T")
 
@@ -57,7 +58,7 @@ def end_plan(tables: StoreTables, plan: ErasePlan) -> None:
 
 def erase_planned(tables: StoreTables, plan: ErasePlan) -> list[ErasePlan]:
     """Erase what a plan names from the tables; return the other plans that it covers, which end with that."""
-    Runs(tables).erase_versions(*planned(tables, plan.ids, plan.rows))
+    Runs(tables).erase_versions(*planned(tables.dialect, plan.ids, plan.rows))
     covered = [other for other in read_plans(tables) if other.id != plan.id and plan.covers(other)]
     for other in covered:
         end_plan(tables, other)
@@ -73,8 +74,28 @@ class _Found:
     is_current: bool
 
 
-class ErasableStore(TransactionalStore):
-    """The methods of `ErasableCollection` and `TombstoneCollection` that concern the tables."""
+class ErasableStore(SqlReader):
+    """Erases items from the tables of a store, and keeps tombstones of them."""
+
+    @abstractmethod
+    def finish_erasure(self, plan: ErasePlan, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
+        """Remove the planned items, with every version, from the database, its log and its index snapshot.
+
+        Another process may have done so already: the number of items is that of the plan all the same.
+
+        Args:
+            plan: the erasure, which ends unless something could not be reached; no other one does, except those that it
+                covers.
+            words: are looked for in the files; none are where they are not to be searched.
+            vacuum: rewrite the database even if nothing is found.
+        """
+
+    @abstractmethod
+    def apply_tombstones(self) -> EraseResult:
+        """Erase what came back beside the collection, as with a backup that was put in its place.
+
+        It costs nothing where the collection is as its last tombstone left it.
+        """
 
     @abstractmethod
     def _begin_work(self) -> str:
@@ -93,24 +114,29 @@ class ErasableStore(TransactionalStore):
         """Return the names of the files that stored versions refer to."""
 
     def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
-        """Return the selected items, expired ones included, and one version of those that are no longer there."""
+        """Return the selected items; for those of which only older versions match, one such version."""
         chosen: dict[str, MemoryItem] = {}
         current: set[str] = set()
-        for found in self._reading(lambda tables: list(self._find_erasable(tables, request))):
+        for found in self.database.read(lambda tables: list(self._find_erasable(tables, request))):
             item_id = found.item.id
             current |= {item_id} if found.is_current else set()
             # Of what is gone, or in the archive, the last version.
             if found.is_current or item_id not in current:
                 chosen[item_id] = found.item
-        return self._with_attachments(list(chosen.values()))
+        return self.database.with_attachments(list(chosen.values()))
 
     def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Return the items that were derived from some items, or from such items."""
-        found = self._reading(lambda tables: list(self._versions(tables, ("derived", []))))
-        return self._with_attachments(descendants([each.item for each in found], ids))
+        """Return the items that were derived from some items, or from such items, as their provenance says."""
+        found = self.database.read(lambda tables: list(self._versions(tables, ("derived", []))))
+        return self.database.with_attachments(descendants([each.item for each in found], ids))
 
     def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
-        """Record durably what is erased from now on."""
+        """Record durably what is erased from now on; `planned_erasures` returns it until the end.
+
+        Args:
+            request: the items.
+            derived: ids of more items.
+        """
         # Before the plan, which would else be another process's to finish at once.
         plan_id = self._begin_work()
 
@@ -120,7 +146,7 @@ class ErasableStore(TransactionalStore):
             return plan
 
         try:
-            return self._removing(begin)
+            return self.database.remove(begin)
         except BaseException:
             self._end_work(plan_id)
             raise
@@ -132,7 +158,7 @@ class ErasableStore(TransactionalStore):
         stays = current - {each.item.id for each in found if each.is_current}
         ids = tuple(dict.fromkeys((*(each.item.id for each in found if each.item.id not in stays), *derived)))
         numbers = tuple(each.row for each in found if each.item.id in stays)
-        condition, values = planned(tables, ids, numbers)
+        condition, values = planned(tables.dialect, ids, numbers)
         with_files = f"{tables.dialect.position}(body, '.files/') > 0 AND ({condition})"
         bodies = tables.execute(f"SELECT body FROM items WHERE {tables.of} AND {with_files}", values)
         # An item that two erasures plan at once is counted by the first of them, unless its process has died.
@@ -142,13 +168,20 @@ class ErasableStore(TransactionalStore):
         return ErasePlan(ids=ids, rows=numbers, attachments=tuple(sorted(files)), items=len(items))
 
     def planned_erasures(self) -> list[ErasePlan]:
-        """Return the erasures that have begun and not ended."""
-        return [replace(plan, is_executed=self._is_executed(plan)) for plan in self._reading(read_plans)]
+        """Return the erasures that have begun and not ended: living processes are at work on them, or were killed."""
+        return [replace(plan, is_executed=self._is_executed(plan)) for plan in self.database.read(read_plans)]
 
     def withdraw_erasure(self, plan: ErasePlan) -> None:
-        """Forget a plan of which nothing was done."""
+        """Forget a plan of which nothing was done.
+
+        Raises:
+            CollectionUnwritableError: it stays, since on a disk without one free page not even that can be written.
+        """
         try:
-            self._removing(lambda tables: end_plan(tables, plan))
+            self.database.remove(lambda tables: end_plan(tables, plan))
+        except (CollectionUnwritableError, CollectionBusyError) as error:
+            reason = "nothing was deleted yet; it stays decided, and is done when the store is next opened and can be"
+            raise CollectionUnwritableError(self.location, f"{reason} written ({error})") from error
         finally:
             self._end_work(plan.id)
 
@@ -171,7 +204,12 @@ class ErasableStore(TransactionalStore):
             yield _Found(row=row, item=tables.load(row, body), is_current=slot == "now")
 
     def keep_tombstones(self, items: Sequence[MemoryItem], *, wholes: Collection[str] = ()) -> str:
-        """Record durably that some items are erased; return the id of the erasure."""
+        """Record durably that some items are erased; return the id of the erasure.
+
+        Args:
+            items: the items, in every version that is to be kept out.
+            wholes: ids of those that are kept out as a whole only, since their sentences may be those of others.
+        """
         erasure, at = uuid4().hex, self._clock()
 
         def keep(tables: StoreTables) -> None:
@@ -185,10 +223,10 @@ class ErasableStore(TransactionalStore):
 
     def _change_tombstones(self, change: Callable[[StoreTables], T]) -> T:
         """Change tombstones."""
-        return self._writing(change)
+        return self.database.write(change)
 
     def tombstones(self, user: str | None = None, *, everybody: bool = True) -> list[Tombstone]:
-        """Return the tombstones, oldest first."""
+        """Return the tombstones, oldest first; without `everybody` those of one user, None for unscoped items."""
 
         def read(tables: StoreTables) -> list[Tombstone]:
             where, values = _owned(tables, user, everybody=everybody)
@@ -200,13 +238,13 @@ class ErasableStore(TransactionalStore):
                 for erasure, at, texts, sentences in found
             ]
 
-        return self._reading(read)
+        return self.database.read(read)
 
     def remove_tombstones(
         self, erasures: Sequence[str] | None = None, user: str | None = None, *, everybody: bool = True
     ) -> int:
         """Remove the tombstones of some erasures, or all; return the number of texts that may be stored again."""
-        if not self._reading(lambda tables: tables.tombstone_keys()):
+        if not self.database.read(lambda tables: tables.tombstone_keys()):
             return 0
 
         def remove(tables: StoreTables) -> int:
@@ -229,7 +267,7 @@ class ErasableStore(TransactionalStore):
             keys = tables.tombstone_keys()
             return tombstones.without_erased(keys, text, user, tables.find_tombstones) if keys else text
 
-        return self._reading(read)
+        return self.database.read(read)
 
 
 def insert_marks(tables: StoreTables, marks: Sequence[Mark]) -> None:

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final, Protocol, runtime_checkable
+from typing import IO, Final
 from unicodedata import normalize
 from uuid import uuid4
 
 import numpy as np
 from pydantic import JsonValue
 
-from devmem.errors import CollectionBusyError, CollectionUnwritableError
 from devmem.model.filters import Filter
 from devmem.model.interactions import InteractionKind, ParticipantType
 from devmem.model.items import MemoryItem, SourceKind, dump_item_json
@@ -116,49 +115,6 @@ class ErasePlan:
     def covers(self, other: ErasePlan) -> bool:
         """Whether this erasure removes every item and version that another one names."""
         return set(self.ids) >= set(other.ids) and set(self.rows) >= set(other.rows)
-
-
-@runtime_checkable
-class ErasableCollection(Collection, Protocol):
-    """A collection that erases items down to the bytes of its files."""
-
-    def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
-        """Return the selected items; for those of which only older versions match, one such version."""
-        ...
-
-    def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
-        """Return the items that were derived from some items, or from such items, as their provenance says."""
-        ...
-
-    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
-        """Record durably what is erased from now on; `planned_erasures` returns it until the end.
-
-        Args:
-            request: the items.
-            derived: ids of more items.
-        """
-        ...
-
-    def planned_erasures(self) -> list[ErasePlan]:
-        """Return the erasures that have begun and not ended: living processes are at work on them, or were killed."""
-        ...
-
-    def finish_erasure(self, plan: ErasePlan, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
-        """Remove the planned items, with every version, from the database, its log and its index snapshot.
-
-        Another process may have done so already: the number of items is that of the plan all the same.
-
-        Args:
-            plan: the erasure, which ends unless something could not be reached; no other one does, except those that it
-                covers.
-            words: are looked for in the files; none are where they are not to be searched.
-            vacuum: rewrite the database even if nothing is found.
-        """
-        ...
-
-    def withdraw_erasure(self, plan: ErasePlan) -> None:
-        """Forget a plan of which nothing was done."""
-        ...
 
 
 def texts_of(item: MemoryItem) -> Iterator[str]:
@@ -363,19 +319,6 @@ def search_files(
         else:
             clean.append(str(file))
     return clean, left
-
-
-def withdraw_plan(collection: ErasableCollection, plan: ErasePlan) -> None:
-    """Take back a plan of which nothing was carried out.
-
-    Raises:
-        CollectionUnwritableError: it stays, since on a disk without one free page not even that can be written.
-    """
-    try:
-        collection.withdraw_erasure(plan)
-    except (CollectionUnwritableError, CollectionBusyError) as error:
-        reason = "nothing was deleted yet; it stays decided, and is done when the store is next opened and can be"
-        raise CollectionUnwritableError(collection.info().location, f"{reason} written ({error})") from error
 
 
 def search_deleted(collection: Collection, items: int, words: Sequence[str]) -> EraseResult:

@@ -34,8 +34,9 @@ from devmem.storage.connections import SharedLock
 from devmem.storage.erasure import EraseRequest, Residue, remove_partial_files
 from devmem.storage.json_format import JsonEntry, read_entries
 from devmem.storage.opening import STATES_SUFFIX, CollectionOptions, path_of
-from devmem.storage.protocol import Collection, CollectionInfo, StateTable
+from devmem.storage.protocol import Collection, CollectionInfo
 from devmem.storage.sqlite.collection import SqliteCollection
+from devmem.storage.versions import StateTable
 from devmem.storage.writing import PreparedItem, Unique
 from devmem.text.files import OWNER_ONLY, replace_file
 

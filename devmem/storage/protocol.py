@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
 from uuid import uuid4
 
-from devmem.errors import CollectionError
 from devmem.model.conditions import Order, Scalar
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import HitGroup, SearchReport, WriteOutcome
-from devmem.model.versions import ItemDifference, ItemVersion, RunInfo
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.redaction import location_without_credentials
 from devmem.search.query import SearchQuery
@@ -213,212 +210,6 @@ StateKey: TypeAlias = tuple[str, str]
 """Kind and name of a value."""
 
 
-class StateTable(Protocol):
-    """Values of a store by kind and name; safe to use from several threads and processes."""
-
-    def get(self, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
-        """Return the values that are there, as of one moment."""
-        ...
-
-    def scan(self, kind: str) -> Iterator[tuple[str, bytes]]:
-        """Return all values of a kind with their names, in the order of these, as of one moment."""
-        ...
-
-    def write(
-        self, values: Mapping[StateKey, bytes | None], *, expected: Mapping[StateKey, bytes | None] | None = None
-    ) -> bool:
-        """Write values in one transaction, durable when it returns.
-
-        Args:
-            values: the new values; None deletes one.
-            expected: values that have to be there, None for none; only then anything is written.
-
-        Returns:
-            Whether the expected values were there.
-        """
-        ...
-
-    def names(self, kind: str) -> list[str]:
-        """Return the names of all values of a kind, in order."""
-        ...
-
-    def exclusive(self, purpose: str) -> AbstractContextManager[None]:
-        """Exclude every other process that names the same purpose until the block ends; waits as long as it takes.
-
-        Where the connection to the database is lost meanwhile, others may begin before the block ends.
-        """
-        ...
-
-
-@runtime_checkable
-class StatefulCollection(Protocol):
-    """A collection that keeps further values of its store."""
-
-    @property
-    def states(self) -> StateTable:
-        """The values of the store."""
-        ...
-
-
-def states_of(collection: Collection) -> StateTable:
-    """Return the values of a store that its collection keeps.
-
-    Raises:
-        CollectionError: it keeps none.
-    """
-    if not isinstance(collection, StatefulCollection):
-        raise CollectionError(collection.info().location, NO_STATES)
-    return collection.states
-
-
-@runtime_checkable
-class VersionedCollection(Collection, Protocol):
-    """A collection that keeps what an item was when it is replaced or deleted.
-
-    `add` begins versions, `delete` and `clear` end them. What `trim` and expiry remove is gone at once, versions
-    included: retention is there to free space.
-    """
-
-    def history(self, item_id: str) -> list[ItemVersion]:
-        """Return the committed versions of an item, oldest first; empty when none is kept.
-
-        The current version is the last one, without `ended`; a deleted item has none.
-        """
-        ...
-
-    def as_of(self, time: float) -> Collection:
-        """Return the collection as it was at a time (seconds since the epoch), as far as its versions are kept.
-
-        What had expired by then is left out. It is read only: its writing methods raise `CollectionReadOnlyError`. The
-        caller closes it; the collection stays open.
-        """
-        ...
-
-    def run(self, run: str, *, actor: str | None = None) -> Collection:
-        """Return the collection as a pending run sees and changes it.
-
-        What is written to it is seen by this run alone, in every process, until it is committed. Of what others commit
-        meanwhile it sees all but the items that it has changed itself. The caller closes it; the run stays pending.
-
-        Args:
-            run: id of the run, which begins with its first write, or is pending already.
-            actor: the node, tool or user that makes the changes, for the history.
-
-        Raises:
-            RunStateError: the run has ended.
-        """
-        ...
-
-    def runs(self, limit: int = 100) -> list[RunInfo]:
-        """Return the runs that began last, newest first, at most `limit`; one that was never pending is committed."""
-        ...
-
-    def find_run(self, run: str) -> RunInfo | None:
-        """Return what is known of a run; None when it has written nothing."""
-        ...
-
-    def conflicts(self, run: str) -> list[str]:
-        """Return the ids of the items that others changed since a run did, or that build on what it wrote.
-
-        A pending run cannot be committed then, nor a committed one reverted.
-
-        Raises:
-            RunStateError: the run has ended otherwise, or a version that it replaced is not kept any more.
-        """
-        ...
-
-    def commit(self, run: str, *, then: Callable[[], object] | None = None) -> RunInfo:
-        """Make what a pending run wrote the current items, all or nothing; one that is committed stays so.
-
-        Args:
-            run: id of the run.
-            then: is called within the transaction when nothing can be in its way any more; when it raises, nothing is
-                committed. It may be called again where the transaction has to be repeated.
-
-        Raises:
-            RunConflictError: others changed the same items since; nothing was committed, and the run stays pending.
-            RunStateError: the run was discarded or reverted, or has written nothing.
-        """
-        ...
-
-    def discard(self, run: str) -> RunInfo:
-        """Drop what a pending run wrote; one that is discarded stays so.
-
-        Raises:
-            RunStateError: the run was committed, or has written nothing.
-        """
-        ...
-
-    def revert(self, run: str, *, then: Callable[[], object] | None = None) -> RunInfo:
-        """Undo a committed run by changes that follow it, and return the run that they make: `revert of RUN`.
-
-        What the run added is deleted, and what it replaced or deleted is the current version again, stored last.
-        A run need not have been pending: what items name as their `scope.run` when they are written is of that run,
-        and so is what is deleted while `acting_as` names it. `then` is called as `commit` calls its own.
-
-        Raises:
-            RunConflictError: later versions, or items that were derived, build on what the run wrote.
-            RunStateError: the run is not committed, or a version that it replaced is not kept any more.
-        """
-        ...
-
-    def diff(self, before: float | str, after: float | str | None = None) -> list[ItemDifference]:
-        """Return the items that differ between two states, in the order of their ids.
-
-        Args:
-            before: a time (seconds since the epoch), or a run: the state that it left.
-            after: likewise. None is the current state after a time; after a run it is what this run changed.
-
-        Raises:
-            RunStateError: there is no such run, or it was discarded.
-        """
-        ...
-
-    def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items permanently, with every version that they ever had.
-
-        A version that matches is removed too where the item has changed since and does not match any more. A filter
-        that admits everything erases everything. Return the number of deleted items.
-
-        Raises:
-            FilterError: there are neither ids nor a filter.
-        """
-        ...
-
-
-@runtime_checkable
-class SupportsArchiving(Protocol):
-    """A collection, or a run's view of one, whose items can be moved into an archive."""
-
-    def archive(self, ids: Sequence[str]) -> int:
-        """Move the named items into the archive, where their last version is kept; return their number.
-
-        They are in no index, and no method of the collection returns them, until they are restored. How long versions
-        are kept does not concern them. What stores an item of the same id takes the archived one out of the archive.
-        """
-        ...
-
-
-@runtime_checkable
-class ArchivingCollection(VersionedCollection, SupportsArchiving, Protocol):
-    """A collection with an archive: items that are kept with their versions, and are in no index."""
-
-    def archived(self) -> Collection:
-        """Return the archived items, read only. The caller closes it; the collection stays open.
-
-        The first search makes a temporary index of all of them.
-        """
-        ...
-
-    def restore(self, ids: Sequence[str], *, then: Callable[[], object] | None = None) -> list[WriteOutcome]:
-        """Make archived items current ones again, stored last, all in one transaction; return an outcome for each.
-
-        One whose content a tombstone keeps out, or that is not archived, is skipped. `then` is called within the
-        transaction; when it raises, nothing is restored.
-        """
-        ...
-
-
 @runtime_checkable
 class UnlabelledEmbeddings(Protocol):
     """A collection that keeps embeddings of an unknown model aside: who has the model settles whether it made them."""
@@ -551,19 +342,6 @@ class SupportsFieldIndex(Protocol):
 
     def record_fields(self, fields: Sequence[str]) -> None:
         """Record that items are written with other fields, too, which `index_fields` then takes for the store's."""
-        ...
-
-
-@runtime_checkable
-class SupportsDerivedItems(Protocol):
-    """A collection that finds derived items without reading the others."""
-
-    def derived(self, after: int = 0) -> list[MemoryItem]:
-        """Return the items in rows after one that name what they were derived from, oldest first."""
-        ...
-
-    def change_mark(self) -> tuple[int, object]:
-        """Return the newest row, and what tells the newest removal or change of an item from the one before."""
         ...
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Final
@@ -12,6 +12,7 @@ from devmem.model.caller import current_actor
 from devmem.model.items import PARENT_HASH, MemoryItem, is_fact
 from devmem.model.versions import GONE, Operation, RunInfo, RunState
 from devmem.storage.changes import CurrentVersionWriter
+from devmem.storage.sql import Dialect
 from devmem.storage.tables import GONE_SQL, NOW, StoreTables, slot_of
 from devmem.storage.writing import VersionEnd, recorded, seconds
 
@@ -360,3 +361,20 @@ def _is_derived_from(item: MemoryItem, parent: str, content_hash: str) -> bool:
 def undoing(run: str) -> str:
     """Return the id of the run that undoes another one."""
     return f"revert of {run}"
+
+
+def ids_among(tables: StoreTables, ids: Collection[str], condition: str) -> set[str]:
+    """Return those of some ids of which a version matches a condition."""
+    among, values = tables.dialect.among("id", sorted(ids))
+    found = tables.execute(f"SELECT id FROM items WHERE {tables.of} AND {among} AND {condition}", values)
+    return {item_id for (item_id,) in found}
+
+
+def planned(dialect: Dialect, ids: Sequence[str], rows: Sequence[int]) -> tuple[str, list[object]]:
+    """Return the condition of all versions of some items, and of some versions."""
+    of_items, names = dialect.among("id", ids)
+    if not rows:
+        # SQLite would read every item for the sake of a list that is empty.
+        return of_items, names
+    of_rows, numbers = dialect.among("row", rows)
+    return f"{of_items} OR {of_rows}", [*names, *numbers]

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
-from devmem.errors import CollectionReadOnlyError
 from devmem.model.conditions import Condition, Operator, Order
 from devmem.model.filters import ITEM_FIELDS, SCOPE_PARTS, Filter, Wanted, conditions_of
 from devmem.search.indexes.doc_values import STRING_COLUMNS, DocEntry
@@ -50,6 +49,8 @@ class Dialect(ABC):
     """Function that finds a text in another."""
     sequence: ClassVar[str]
     """Expression of an item's place among those of one time; NULL where it has none."""
+    last_change: str
+    """Query of what tells the newest removal or change of an item from the one before; no row where there is none."""
 
     @abstractmethod
     def literal(self, text: str) -> str:
@@ -70,7 +71,7 @@ class Dialect(ABC):
     def order(self, order: Order, *, newest_first: bool = False) -> str:
         """Return the `ORDER BY` terms of an order; what has no sequence comes first in it."""
         direction, nulls = ("DESC", "LAST") if newest_first else ("ASC", "FIRST")
-        stored = f"items.row {direction}"
+        stored = f"row {direction}"
         if order is Order.STORED:
             return stored
         return f"{EVENT_TIME} {direction}, {self.sequence} {direction} NULLS {nulls}, {stored}"
@@ -153,21 +154,3 @@ def joined(operator: str, parts: Sequence[Sql]) -> Sql:
 
 def _enclosed(found: Sql) -> Sql:
     return f"({found[0]})", found[1]
-
-
-class ReadOnly:
-    """The writing methods of a state that nothing can be written to; a subclass overrides what it can."""
-
-    location: str
-    _state: str
-    """The state that it shows, for messages."""
-
-    def _refuse(self, *_arguments: Any, **_options: Any) -> Any:  # noqa: ANN401 - of any method
-        """Refuse to write.
-
-        Raises:
-            CollectionReadOnlyError: always.
-        """
-        raise CollectionReadOnlyError(self.location, self._state)
-
-    add = pop = delete = clear = trim = set_embeddings = index_fields = record_fields = replace_model = _refuse

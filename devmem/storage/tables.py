@@ -12,15 +12,21 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeVar
 
 from devmem.errors import EmbeddingMismatchError
+from devmem.model.conditions import Scalar
+from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
 from devmem.model.versions import GONE
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.search.indexes.scoring import EncodedTerms
-from devmem.storage.sql import Dialect
+from devmem.search.query import SearchQuery
+from devmem.search.source import SearchSource
+from devmem.storage.protocol import CollectionInfo
+from devmem.storage.sql import Dialect, Sql
 from devmem.storage.tombstones import erased_items
 from devmem.storage.writing import PreparedItem, VersionEnd
 
@@ -184,6 +190,36 @@ class StoreTables(ABC):
         return made is not None
 
     @abstractmethod
+    def values(
+        self, state: State, key: str, where: Filter, now: float, *, prefix: str, limit: int | None, offset: int
+    ) -> list[Scalar]:
+        """Return the distinct values that the items of a state have; see `Collection.values`."""
+
+    @abstractmethod
+    def value_counts(self, key: str, where: Sql) -> Iterable[tuple[Scalar | None, int]]:
+        """Return how many items have each value of a key, which is not a path; a value may come more than once."""
+
+    @abstractmethod
+    def size_bytes(self, items: int) -> int:
+        """Return the size of the store on disk, given the number of its items."""
+
+    def info(self, state: State) -> CollectionInfo:
+        """Report what the collection is and how many items a state shows."""
+        count = f"SELECT count(*) FROM items WHERE {self.of} AND"
+        query = f"SELECT ({count} {state.shown}), ({count} waiting AND {state.shown}), ({count} archived)"
+        ((items, waiting, archived),) = self.execute(query)
+        model, dimension = self.property("model"), self.property("dimension")
+        return CollectionInfo(
+            location=self.location,
+            items=items,
+            waiting=waiting if model else 0,
+            size_bytes=self.size_bytes(items),
+            embedding=str(model) if model else None,
+            dimension=int(dimension) if dimension else None,
+            archived=archived,
+        )
+
+    @abstractmethod
     def property(self, name: str) -> str | int | None:
         """Return a recorded property of the store; None where it has none of the name."""
 
@@ -289,28 +325,48 @@ def check_length(location: str, *, made: int, given: int) -> None:
 T = TypeVar("T")
 
 
-class TransactionalStore(ABC):
-    """A collection, or a state of one, whose tables are used within transactions."""
+class StoreDatabase(ABC):
+    """The database of a store: its transactions, and what else databases do in their own ways."""
 
     location: str
-    _clock: Callable[[], float]
+    dialect: Dialect
+    clock: Callable[[], float]
+    """Current time in seconds since the epoch, for expiry."""
+    model: str | None
+    """Name of the model that queries are embedded with; None when it is not known."""
 
     @abstractmethod
-    def _reading(self, operation: Callable[[StoreTables], T]) -> T:
+    def read(self, operation: Callable[[StoreTables], T]) -> T:
         """Run an operation that sees the database as of one commit."""
 
     @abstractmethod
-    def _writing(self, operation: Callable[[StoreTables], T]) -> T:
+    def write(self, operation: Callable[[StoreTables], T]) -> T:
         """Run an operation in a write transaction."""
 
-    def _removing(self, operation: Callable[[StoreTables], T]) -> T:
+    def remove(self, operation: Callable[[StoreTables], T]) -> T:
         """Run an operation that deletes in a write transaction, on a full disk too."""
-        return self._writing(operation)
+        return self.write(operation)
+
+    def note(self, written: int) -> None:  # noqa: B027 - most have nothing to do
+        """Note how many items a committed transaction wrote."""
 
     @abstractmethod
-    def _model_name(self) -> str | None:
-        """Return the name of the model that queries are embedded with; None when it is not known."""
+    def search(
+        self, state: State, query: SearchQuery, clock: Callable[[], float], run: Callable[[SearchSource, float], T]
+    ) -> T:
+        """Call a function with a state as one search sees it, whose indexes are up to date, and its time.
+
+        The source is valid until the function returns; the time is in seconds since the epoch.
+        """
 
     @abstractmethod
-    def _with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+    def with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
         """Return the items, in their order, with their attachments as they are read."""
+
+    @abstractmethod
+    def exclusive(self, purpose: str) -> AbstractContextManager[None]:
+        """Exclude every other process that names the same purpose until the block ends."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release the files and connections; closing twice is allowed."""

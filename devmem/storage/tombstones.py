@@ -15,13 +15,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple
 from uuid import uuid4
 
 from devmem.encryption import read_file, sealed_for
 from devmem.errors import DataFileError
 from devmem.model.items import MemoryItem
-from devmem.storage.erasure import EraseResult, metadata_texts, texts_of
+from devmem.storage.erasure import metadata_texts, texts_of
 from devmem.text.analysis import STOP_WORDS, split_sentences
 from devmem.text.files import replace_file
 from devmem.text.patterns import lazy_pattern
@@ -75,41 +75,6 @@ class Tombstone:
     """Number of texts that are kept out."""
     sentences: int
     """Number of sentences that are kept out of longer texts, too."""
-
-
-@runtime_checkable
-class TombstoneCollection(Protocol):
-    """A collection that keeps tombstones, and takes nothing that one of them stands for."""
-
-    def keep_tombstones(self, items: Sequence[MemoryItem], *, wholes: Collection[str] = ()) -> str:
-        """Record durably that some items are erased; return the id of the erasure.
-
-        Args:
-            items: the items, in every version that is to be kept out.
-            wholes: ids of those that are kept out as a whole only, since their sentences may be those of others.
-        """
-        ...
-
-    def tombstones(self, user: str | None = None, *, everybody: bool = True) -> list[Tombstone]:
-        """Return the tombstones, oldest first; without `everybody` those of one user, None for unscoped items."""
-        ...
-
-    def remove_tombstones(
-        self, erasures: Sequence[str] | None = None, user: str | None = None, *, everybody: bool = True
-    ) -> int:
-        """Remove the tombstones of some erasures, or all; return the number of texts that may be stored again."""
-        ...
-
-    def without_erased(self, text: str, user: str | None) -> str:
-        """Return a text without the sentences that a tombstone of the user stands for."""
-        ...
-
-    def apply_tombstones(self) -> EraseResult:
-        """Erase what came back beside the collection, as with a backup that was put in its place.
-
-        It costs nothing where the collection is as its last tombstone left it.
-        """
-        ...
 
 
 def new_key() -> bytes:

@@ -11,7 +11,7 @@ from devmem.model.versions import RunState
 from devmem.storage.changes import RECORDED
 from devmem.storage.protocol import Collection
 from devmem.storage.tables import NOW, NewItem, Origin, StoreTables
-from devmem.storage.versions import VersionedStore
+from devmem.storage.versions import VersionedCollection
 from devmem.storage.writing import PreparedItem
 
 _BATCH_SIZE: Final = 256
@@ -43,19 +43,21 @@ def copy_versions(source: Collection, target: Collection, *, embedded: bool) -> 
         target: where they go; nothing is copied where one of the two keeps no versions.
         embedded: whether the target takes over the source's embeddings.
     """
-    if not isinstance(source, VersionedStore) or not isinstance(target, VersionedStore) or not target.keeps_versions:
+    if not (isinstance(source, VersionedCollection) and isinstance(target, VersionedCollection)):
+        return 0
+    if not target.keeps_versions:
         return 0
     copied = last = began = 0
-    while found := source.read(partial(_read_ended, after=last, embedded=embedded)):
+    while found := source.database.read(partial(_read_ended, after=last, embedded=embedded)):
         last = found[-1].row
-        copied += target.write(partial(_insert_ended, versions=found))
+        copied += target.database.write(partial(_insert_ended, versions=found))
     last = 0
-    while rows := target.read(partial(_page, after=last)):
+    while rows := target.database.read(partial(_page, after=last)):
         last = rows[-1][0]
-        begun = source.read(partial(_begun, ids=[item_id for _, item_id, *_ in rows]))
-        began = target.write(partial(_move_beginnings, rows=rows, begun=begun, newest=began))
-    runs = source.read(_ended_runs)
-    target.write(partial(_insert_runs, runs=runs))
+        begun = source.database.read(partial(_begun, ids=[item_id for _, item_id, *_ in rows]))
+        began = target.database.write(partial(_move_beginnings, rows=rows, begun=begun, newest=began))
+    runs = source.database.read(_ended_runs)
+    target.database.write(partial(_insert_runs, runs=runs))
     return copied
 
 

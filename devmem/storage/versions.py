@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
+from devmem.errors import CollectionError
 from devmem.model.caller import current_actor
 from devmem.model.filters import NO_FILTER, Filter
 from devmem.model.items import MemoryItem, SourceKind, version_hash
@@ -15,6 +16,7 @@ from devmem.model.results import ERASED_BEFORE, NOT_ARCHIVED, WriteOutcome, Writ
 from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation, RunInfo, RunState
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.storage.changes import CurrentVersionWriter, ItemChanges, RunVersionWriter, store_embeddings
+from devmem.storage.erasing import ErasableStore
 from devmem.storage.properties import (
     lacks_words_only,
     record_fields,
@@ -22,134 +24,185 @@ from devmem.storage.properties import (
     replace_fields,
     replace_model,
 )
-from devmem.storage.protocol import Collection as ItemCollection
-from devmem.storage.protocol import StateKey
-from devmem.storage.runs import Runs, undoing
-from devmem.storage.tables import ARCHIVED, CURRENT, NOW, State, StoreTables, TransactionalStore, as_of, of_run
-from devmem.storage.writing import HistoryLimit, WritingCollection, check_deletion, recorded, seconds, stored_outcome
+from devmem.storage.protocol import NO_STATES, Collection, StateKey
+from devmem.storage.reading import SqlReader, View
+from devmem.storage.runs import Runs, ids_among, planned, undoing
+from devmem.storage.tables import ARCHIVED, CURRENT, NOW, StoreDatabase, StoreTables, as_of, of_run
+from devmem.storage.writing import (
+    HistoryLimit,
+    PreparedItem,
+    Unique,
+    check_deletion,
+    recorded,
+    seconds,
+    stored_outcome,
+)
 
 T = TypeVar("T")
 
 
-class RunView(WritingCollection, TransactionalStore):
+class SqlWriter(SqlReader):
+    """The writing methods of `Collection`, with what changes the items within a transaction."""
+
+    @abstractmethod
+    def _changes(self, tables: StoreTables) -> ItemChanges:
+        """Return what changes the items in a write transaction."""
+
+    def _change(self, operation: Callable[[ItemChanges], T]) -> T:
+        return self.database.remove(lambda tables: operation(self._changes(tables)))
+
+    def add(
+        self,
+        items: Sequence[MemoryItem | PreparedItem],
+        *,
+        unique: Unique = Unique.ID,
+        expected: Mapping[str, str | None] | None = None,
+        absent: Filter | None = None,
+    ) -> list[WriteOutcome]:
+        """Store the items, all or none of them."""
+        if not items:
+            return []
+        # Analysed before the transaction begins, as that takes longer than to insert them; a version that replaces
+        # another one mostly has its texts, and takes its terms.
+        replaced = {item_id for item_id, version in (expected or {}).items() if version is not None}
+        cut = [PreparedItem.of(item) for item in items]
+        prepared = [each if each.item.id in replaced else each.analysed() for each in cut]
+        outcomes = self.database.write(
+            lambda tables: self._changes(tables).add(prepared, unique, expected or {}, absent)
+        )
+        self.database.note(len(prepared))
+        return outcomes
+
+    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
+        """Store the embeddings of waiting items, which everybody sees where the items are not a run's own."""
+        model = self.database.model
+        return self.database.write(lambda tables: store_embeddings(tables, model, embeddings, self._viewed))
+
+    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
+        """Delete the items stored last, and return them."""
+        return self._change(lambda changes: changes.pop(count, where or NO_FILTER))
+
+    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
+        """Delete the named or the matching items."""
+        check_deletion(ids, where)
+        return self._change(lambda changes: changes.delete(ids, where))
+
+    def clear(self) -> int:
+        """Delete everything."""
+        return self._change(lambda changes: changes.delete(None, None))
+
+    def archive(self, ids: Sequence[str]) -> int:
+        """Move the named items into the archive, where their last version is kept; return their number.
+
+        They are in no index, and no method of the collection returns them, until they are restored. How long versions
+        are kept does not concern them. What stores an item of the same id takes the archived one out of the archive.
+        """
+        return self._change(lambda changes: changes.archive(ids))
+
+    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
+        """Delete all but the newest items, and those stored before a time."""
+        return self._change(lambda changes: changes.trim(keep, stored_before))
+
+
+class RunView(SqlWriter, View):
     """The items that a pending run sees; what it writes is seen by others from its commit on.
 
     What others commit meanwhile is seen at once, except for items that the run has changed itself.
     """
 
-    _run: str
-    _actor: str | None
-    _viewed: State
+    def __init__(self, database: StoreDatabase, run: str, actor: str | None) -> None:
+        """Take the run; nothing is written yet."""
+        super().__init__(database, of_run(database.dialect, run), f"run {run!r} is pending", database.clock)
+        self._run, self._actor = run, actor
 
-    def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
-        """Run an operation in a write transaction, on the items of the run.
-
-        Raises:
-            RunStateError: the run has ended.
-        """
-
-        def change(tables: StoreTables) -> T:
-            Runs(tables).begin(self._run, self._actor, recorded(self._clock()))
-            return operation(
-                ItemChanges(RunVersionWriter(tables, self._run), model=self._model_name(), clock=self._clock)
-            )
-
-        return self._writing(change)
-
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
-        """Store the embeddings of waiting items, which everybody sees where the items are not the run's own."""
-        return self._writing(lambda tables: store_embeddings(tables, self._model_name(), embeddings, self._viewed))
+    def _changes(self, tables: StoreTables) -> ItemChanges:
+        Runs(tables).begin(self._run, self._actor, recorded(self._clock()))
+        return ItemChanges(RunVersionWriter(tables, self._run), model=self.database.model, clock=self._clock)
 
 
-class VersionedStore(WritingCollection, TransactionalStore):
-    """The methods of `ArchivingCollection`, and the writing of current items."""
+class VersionedCollection(SqlWriter, ErasableStore):
+    """A collection that keeps what an item was when it is replaced or deleted, an archive, and values of its store.
 
-    _history: HistoryLimit
-    _model: str | None
-    """Name of the model that queries are embedded with; None when it is not known."""
+    `add` begins versions, `delete` and `clear` end them. What `trim` and expiry remove is gone at once, versions
+    included: retention is there to free space.
+    """
 
-    @abstractmethod
-    def exclusive(self, purpose: str) -> AbstractContextManager[None]:
-        """Exclude every other process that names the same purpose until the block ends."""
+    def __init__(self, database: StoreDatabase, history_days: float | None) -> None:
+        """Take the database, and for how many days versions are kept; None keeps them permanently."""
+        super().__init__(database)
+        self._history = HistoryLimit(days=history_days)
 
     @property
-    def states(self) -> StoredStates:
-        """Values of the store beside its items; see `StatefulCollection`."""
-        return StoredStates(self)
-
-    def _model_name(self) -> str | None:
-        return self._model
+    def states(self) -> StateTable:
+        """Values of the store beside its items."""
+        return StateTable(self.database)
 
     def replace_model(self, model: str, dimension: int | None) -> int:
         """Delete every embedding and record the model of the new ones."""
-        waiting = self._writing(lambda tables: replace_model(tables, model, dimension))
-        self._model = model
+        waiting = self.database.write(lambda tables: replace_model(tables, model, dimension))
+        self.database.model = model
         return waiting
 
     def index_fields(self, fields: Sequence[str]) -> int:
         """Search the items by other fields of theirs."""
-        return self._writing(lambda tables: replace_fields(tables, tuple(fields)))
+        return self.database.write(lambda tables: replace_fields(tables, tuple(fields)))
 
     def record_fields(self, fields: Sequence[str]) -> None:
         """Record that items are written with other fields, too."""
-        self._writing(lambda tables: record_fields(tables, tuple(fields)))
+        self.database.write(lambda tables: record_fields(tables, tuple(fields)))
 
     def record_words_only(self) -> None:
         """Record that the store has no model on purpose."""
-        if self._reading(lacks_words_only):
-            self._writing(record_words_only)
-
-    @abstractmethod
-    def _view(self, state: State, shown: str, *, clock: Callable[[], float]) -> ItemCollection:
-        """Return a state, read only; `shown` names it in messages, and what has expired by its clock is not there."""
-
-    @abstractmethod
-    def _run_view(self, run: str, actor: str | None) -> ItemCollection:
-        """Return the collection as a pending run sees and changes it."""
+        if self.database.read(lacks_words_only):
+            self.database.write(record_words_only)
 
     @property
     def keeps_versions(self) -> bool:
         """Whether versions are kept after another one took their place."""
         return self._history.keeps
 
-    def read(self, operation: Callable[[StoreTables], T]) -> T:
-        """Run an operation on the tables that sees the database as of one commit."""
-        return self._reading(operation)
+    def close(self) -> None:
+        """Release the files and connections."""
+        self.database.close()
 
-    def write(self, operation: Callable[[StoreTables], T]) -> T:
-        """Run an operation on the tables in a write transaction."""
-        return self._writing(operation)
+    def as_of(self, time: float) -> View:
+        """Return the collection as it was at a time (seconds since the epoch), as far as its versions are kept.
 
-    def as_of(self, time: float) -> ItemCollection:
-        """Return the collection as it was at a time, read only."""
+        What had expired by then is left out. It is read only: its writing methods raise `CollectionReadOnlyError`. The
+        caller closes it; the collection stays open.
+        """
         shown = f"it is shown as of {time:.6f} (seconds since the epoch)"
-        return self._view(as_of(recorded(time)), shown, clock=lambda: time)
+        return View(self.database, as_of(recorded(time)), shown, lambda: time)
 
-    def archived(self) -> ItemCollection:
-        """Return the archived items, read only."""
-        return self._view(ARCHIVED, "it shows what is archived", clock=self._clock)
+    def archived(self) -> View:
+        """Return the archived items, read only. The caller closes it; the collection stays open.
 
-    def run(self, run: str, *, actor: str | None = None) -> ItemCollection:
-        """Return the collection as a pending run sees and changes it."""
-        self._reading(lambda tables: Runs(tables).check_open(run))
-        return self._run_view(run, actor)
+        The first search makes a temporary index of all of them.
+        """
+        return View(self.database, ARCHIVED, "it shows what is archived", self._clock)
+
+    def run(self, run: str, *, actor: str | None = None) -> RunView:
+        """Return the collection as a pending run sees and changes it.
+
+        What is written to it is seen by this run alone, in every process, until it is committed. Of what others commit
+        meanwhile it sees all but the items that it has changed itself. The caller closes it; the run stays pending.
+
+        Args:
+            run: id of the run, which begins with its first write, or is pending already.
+            actor: the node, tool or user that makes the changes, for the history.
+
+        Raises:
+            RunStateError: the run has ended.
+        """
+        self.database.read(lambda tables: Runs(tables).check_open(run))
+        return RunView(self.database, run, actor)
 
     def _version_writer(self, tables: StoreTables, run: str | None = None) -> CurrentVersionWriter:
         """Return what changes the current items in a transaction, as a run, or as who writes now."""
         return CurrentVersionWriter(tables, limit=self._history, now=self._clock(), run=run)
 
     def _changes(self, tables: StoreTables) -> ItemChanges:
-        return ItemChanges(self._version_writer(tables), model=self._model_name(), clock=self._clock)
-
-    def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
-        return self._writing(lambda tables: operation(self._changes(tables)))
-
-    def _deleting(self, operation: Callable[[ItemChanges], T]) -> T:
-        return self._removing(lambda tables: operation(self._changes(tables)))
-
-    def set_embeddings(self, embeddings: Mapping[str, PassageEmbeddings | EmbeddingRefusal]) -> int:
-        """Store the embeddings of waiting items."""
-        return self._writing(lambda tables: store_embeddings(tables, self._model_name(), embeddings, CURRENT))
+        return ItemChanges(self._version_writer(tables), model=self.database.model, clock=self._clock)
 
     def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
         """Delete all but the newest items, and those stored before a time."""
@@ -161,10 +214,17 @@ class VersionedStore(WritingCollection, TransactionalStore):
             return keep is not None and tables.count(CURRENT, self._clock()) > keep
 
         # Asked without locks, which others may hold: most stores are within their limits.
-        return super().trim(keep=keep, stored_before=stored_before) if self._reading(is_due) else 0
+        return super().trim(keep=keep, stored_before=stored_before) if self.database.read(is_due) else 0
 
     def erase(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items permanently, with every version that they ever had."""
+        """Delete the named or the matching items permanently, with every version that they ever had.
+
+        A version that matches is removed too where the item has changed since and does not match any more. A filter
+        that admits everything erases everything. Return the number of deleted items.
+
+        Raises:
+            FilterError: there are neither ids nor a filter.
+        """
         if ids is None and where is None:
             check_deletion(ids, where)
 
@@ -179,54 +239,87 @@ class VersionedStore(WritingCollection, TransactionalStore):
             there = {item_id for _, item_id, slot, _ in found if slot == "now"}
             whole = {item_id for _, item_id, *_ in found}
             whole -= ids_among(tables, whole - there, NOW)
-            every, listed = planned(tables, sorted(whole), [row for row, *_ in found])
+            every, listed = planned(tables.dialect, sorted(whole), [row for row, *_ in found])
             Runs(tables).erase_versions(every, listed)
             return len(there) + sum(bool(archived) for *_, archived in found)
 
-        return self._removing(erase)
+        return self.database.remove(erase)
 
     def runs(self, limit: int = 100) -> list[RunInfo]:
-        """Return the runs that began last, newest first."""
-        return self._reading(lambda tables: Runs(tables).newest(max(limit, 0)))
+        """Return the runs that began last, newest first, at most `limit`; one that was never pending is committed."""
+        return self.database.read(lambda tables: Runs(tables).newest(max(limit, 0)))
 
     def find_run(self, run: str) -> RunInfo | None:
         """Return what is known of a run; None when it has written nothing."""
-        return self._reading(lambda tables: Runs(tables).find(run))
+        return self.database.read(lambda tables: Runs(tables).find(run))
 
     def conflicts(self, run: str) -> list[str]:
-        """Return the ids of the items that keep a run from being committed, or reverted."""
-        return self._reading(lambda tables: Runs(tables).conflicts(run))
+        """Return the ids of the items that others changed since a run did, or that build on what it wrote.
+
+        A pending run cannot be committed then, nor a committed one reverted.
+
+        Raises:
+            RunStateError: the run has ended otherwise, or a version that it replaced is not kept any more.
+        """
+        return self.database.read(lambda tables: Runs(tables).conflicts(run))
 
     def commit(self, run: str, *, then: Callable[[], object] | None = None) -> RunInfo:
-        """Make what a pending run wrote the current items."""
+        """Make what a pending run wrote the current items, all or nothing; one that is committed stays so.
+
+        Args:
+            run: id of the run.
+            then: is called within the transaction when nothing can be in its way any more; when it raises, nothing is
+                committed. It may be called again where the transaction has to be repeated.
+
+        Raises:
+            RunConflictError: others changed the same items since; nothing was committed, and the run stays pending.
+            RunStateError: the run was discarded or reverted, or has written nothing.
+        """
 
         def commit_run(tables: StoreTables) -> RunInfo:
             Runs(tables).commit(run, self._version_writer(tables, run), self._clock)
             return _ended(tables, run, then)
 
-        return self._writing(commit_run)
+        return self.database.write(commit_run)
 
     def discard(self, run: str) -> RunInfo:
-        """Drop what a pending run wrote."""
+        """Drop what a pending run wrote; one that is discarded stays so.
+
+        Raises:
+            RunStateError: the run was committed, or has written nothing.
+        """
 
         def discard_run(tables: StoreTables) -> RunInfo:
             Runs(tables).discard(run, recorded(self._clock()))
             return Runs(tables).read(run)
 
-        return self._writing(discard_run)
+        return self.database.write(discard_run)
 
     def revert(self, run: str, *, then: Callable[[], object] | None = None) -> RunInfo:
-        """Undo a committed run by changes that follow it."""
+        """Undo a committed run by changes that follow it, and return the run that they make: `revert of RUN`.
+
+        What the run added is deleted, and what it replaced or deleted is the current version again, stored last.
+        A run need not have been pending: what items name as their `scope.run` when they are written is of that run,
+        and so is what is deleted while `acting_as` names it. `then` is called as `commit` calls its own.
+
+        Raises:
+            RunConflictError: later versions, or items that were derived, build on what the run wrote.
+            RunStateError: the run is not committed, or a version that it replaced is not kept any more.
+        """
         inverse = undoing(run)
 
         def revert_run(tables: StoreTables) -> RunInfo:
             Runs(tables).revert(run, self._version_writer(tables, inverse), self._clock)
             return _ended(tables, inverse, then)
 
-        return self._writing(revert_run)
+        return self.database.write(revert_run)
 
     def restore(self, ids: Sequence[str], *, then: Callable[[], object] | None = None) -> list[WriteOutcome]:
-        """Make archived items current ones again."""
+        """Make archived items current ones again, stored last, all in one transaction; return an outcome for each.
+
+        One whose content a tombstone keeps out, or that is not archived, is skipped. `then` is called within the
+        transaction; when it raises, nothing is restored.
+        """
 
         def restore_items(tables: StoreTables) -> list[WriteOutcome]:
             done = list(self._restored(tables, ids))
@@ -234,7 +327,7 @@ class VersionedStore(WritingCollection, TransactionalStore):
                 then()
             return done
 
-        return self._writing(restore_items)
+        return self.database.write(restore_items)
 
     def _restored(self, tables: StoreTables, ids: Sequence[str]) -> Iterator[WriteOutcome]:
         """Make archived items current ones, in a write transaction; yield what becomes of each."""
@@ -252,7 +345,10 @@ class VersionedStore(WritingCollection, TransactionalStore):
                 yield stored_outcome(item_id, replaced=None, waiting=False)
 
     def history(self, item_id: str) -> list[ItemVersion]:
-        """Return the versions of an item, oldest first."""
+        """Return the committed versions of an item, oldest first; empty when none is kept.
+
+        The current version is the last one, without `ended`; a deleted item has none.
+        """
 
         def read(tables: StoreTables) -> list[ItemVersion]:
             columns = "operation, change_run, began, change_actor, ended, end_operation, end_run, end_actor, row"
@@ -262,12 +358,20 @@ class VersionedStore(WritingCollection, TransactionalStore):
             actors = dict(tables.execute(f"SELECT run, actor FROM runs WHERE {tables.of} AND {runs}", values))
             return [_version(tables, actors, *each) for each in found]
 
-        versions = self._reading(read)
-        items = self._with_attachments([version.item for version in versions])
+        versions = self.database.read(read)
+        items = self.database.with_attachments([version.item for version in versions])
         return [replace(version, item=item) for version, item in zip(versions, items, strict=True)]
 
     def diff(self, before: float | str, after: float | str | None = None) -> list[ItemDifference]:
-        """Return the items that differ between two states, or that a run changed."""
+        """Return the items that differ between two states, in the order of their ids.
+
+        Args:
+            before: a time (seconds since the epoch), or a run: the state that it left.
+            after: likewise. None is the current state after a time; after a run it is what this run changed.
+
+        Raises:
+            RunStateError: there is no such run, or it was discarded.
+        """
 
         def read(tables: StoreTables) -> list[tuple[MemoryItem | None, MemoryItem | None]]:
             if isinstance(before, str) and after is None:
@@ -285,23 +389,23 @@ class VersionedStore(WritingCollection, TransactionalStore):
             return [(items.get(one), items.get(other)) for one, other in found]
 
         pairs = [
-            [None if item is None else self._with_attachments([item])[0] for item in pair]
-            for pair in self._reading(read)
+            [None if item is None else self.database.with_attachments([item])[0] for item in pair]
+            for pair in self.database.read(read)
         ]
         changed = (ItemDifference(before=one, after=other) for one, other in pairs if _differ(one, other))
         return sorted(changed, key=lambda each: each.item_id)
 
 
-class StoredStates:
-    """The values of a store; see `StateTable`."""
+class StateTable:
+    """Values of a store by kind and name; safe to use from several threads and processes."""
 
-    def __init__(self, store: VersionedStore) -> None:
-        """Take the store."""
-        self._store = store
+    def __init__(self, database: StoreDatabase) -> None:
+        """Take the database of the store."""
+        self._database = database
 
     def get(self, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
         """Return the values that are there, as of one moment."""
-        return self._store.read(lambda tables: _values(tables, keys))
+        return self._database.read(lambda tables: _values(tables, keys))
 
     def names(self, kind: str) -> list[str]:
         """Return the names of all values of a kind, in order."""
@@ -311,21 +415,32 @@ class StoredStates:
         """Return all values of a kind with their names, in the order of these, as of one moment."""
         return ((name, bytes(value)) for name, value in self._all(kind, "value"))
 
-    def _all(self, kind: str, column: str) -> list[tuple[str, bytes]]:
-        def read(tables: StoreTables) -> list[tuple[str, bytes]]:
-            query = f"SELECT name, {column} FROM states WHERE {tables.of} AND kind = ? ORDER BY name"
-            return [(name, value) for name, value in tables.execute(query, (kind,))]
-
-        return self._store.read(read)
+    def _all(self, kind: str, column: str) -> list[tuple[Any, ...]]:
+        return self._database.read(
+            lambda tables: tables.execute(
+                f"SELECT name, {column} FROM states WHERE {tables.of} AND kind = ? ORDER BY name", (kind,)
+            )
+        )
 
     def exclusive(self, purpose: str) -> AbstractContextManager[None]:
-        """Exclude every other process that names the same purpose until the block ends."""
-        return self._store.exclusive(purpose)
+        """Exclude every other process that names the same purpose until the block ends; waits as long as it takes.
+
+        Where the connection to the database is lost meanwhile, others may begin before the block ends.
+        """
+        return self._database.exclusive(purpose)
 
     def write(
         self, values: Mapping[StateKey, bytes | None], *, expected: Mapping[StateKey, bytes | None] | None = None
     ) -> bool:
-        """Write values in one transaction, if those that are expected are there; return whether they were."""
+        """Write values in one transaction, durable when it returns.
+
+        Args:
+            values: the new values; None deletes one.
+            expected: values that have to be there, None for none; only then anything is written.
+
+        Returns:
+            Whether the expected values were there.
+        """
 
         def write(tables: StoreTables) -> bool:
             there = _values(tables, list(expected or ()))
@@ -341,7 +456,28 @@ class StoredStates:
             )
             return True
 
-        return self._store.write(write)
+        return self._database.write(write)
+
+
+@runtime_checkable
+class StatefulCollection(Protocol):
+    """A collection that keeps further values of its store."""
+
+    @property
+    def states(self) -> StateTable:
+        """The values of the store."""
+        ...
+
+
+def states_of(collection: Collection) -> StateTable:
+    """Return the values of a store that its collection keeps.
+
+    Raises:
+        CollectionError: it keeps none.
+    """
+    if not isinstance(collection, StatefulCollection):
+        raise CollectionError(collection.info().location, NO_STATES)
+    return collection.states
 
 
 def _values(tables: StoreTables, keys: Sequence[StateKey]) -> dict[StateKey, bytes]:
@@ -351,23 +487,6 @@ def _values(tables: StoreTables, keys: Sequence[StateKey]) -> dict[StateKey, byt
         query = f"SELECT name, value FROM states WHERE {tables.of} AND kind = ? AND {among}"
         found |= {(kind, name): bytes(value) for name, value in tables.execute(query, (kind, *names))}
     return found
-
-
-def ids_among(tables: StoreTables, ids: Collection[str], condition: str) -> set[str]:
-    """Return those of some ids of which a version matches a condition."""
-    among, values = tables.dialect.among("id", sorted(ids))
-    found = tables.execute(f"SELECT id FROM items WHERE {tables.of} AND {among} AND {condition}", values)
-    return {item_id for (item_id,) in found}
-
-
-def planned(tables: StoreTables, ids: Sequence[str], rows: Sequence[int]) -> tuple[str, list[object]]:
-    """Return the condition of all versions of some items, and of some versions."""
-    of_items, names = tables.dialect.among("id", ids)
-    if not rows:
-        # SQLite would read every item for the sake of a list that is empty.
-        return of_items, names
-    of_rows, numbers = tables.dialect.among("row", rows)
-    return f"{of_items} OR {of_rows}", [*names, *numbers]
 
 
 def _ended(tables: StoreTables, run: str, then: Callable[[], object] | None) -> RunInfo:

@@ -1,22 +1,21 @@
-"""Writing items: their form in every database, and the writing methods of a collection on the transactions of one."""
+"""Items as they are written: with passages, terms and embeddings, and the columns that every database has of them."""
 
 from __future__ import annotations
 
 import logging
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from devmem.errors import FilterError
 from devmem.model.fields import embedded_hash
-from devmem.model.filters import ITEM_FIELDS, NO_FILTER, Filter
+from devmem.model.filters import ITEM_FIELDS, Filter
 from devmem.model.items import (
     MemoryItem,
     Vector,
@@ -31,11 +30,6 @@ from devmem.search.indexes.doc_values import STRING_COLUMNS
 from devmem.search.indexes.passages import indexed_text, passages_of
 from devmem.search.indexes.scoring import EncodedTerms, encode_terms
 from devmem.text.cues import cues_of_item
-
-if TYPE_CHECKING:
-    from devmem.storage.changes import ItemChanges
-
-T = TypeVar("T")
 
 Fields: TypeAlias = tuple[str, ...]
 """Paths of the items' metadata; see `MemoryItem.indexed_fields`."""
@@ -206,62 +200,6 @@ def recorded(seconds: float) -> int:
 def seconds(time: int) -> float:
     """Return a recorded time in seconds since the epoch."""
     return time / MICROSECONDS
-
-
-class WritingCollection(ABC):
-    """The writing methods of `Collection`, on the transactions of a subclass."""
-
-    @abstractmethod
-    def _adding(self, operation: Callable[[ItemChanges], T]) -> T:
-        """Run an operation that adds in a write transaction."""
-
-    def _deleting(self, operation: Callable[[ItemChanges], T]) -> T:
-        """Run an operation that deletes in a write transaction."""
-        return self._adding(operation)
-
-    def _note(self, written: int) -> None:  # noqa: B027 - most have nothing to do
-        """Note how many items a committed transaction wrote."""
-
-    def add(
-        self,
-        items: Sequence[MemoryItem | PreparedItem],
-        *,
-        unique: Unique = Unique.ID,
-        expected: Mapping[str, str | None] | None = None,
-        absent: Filter | None = None,
-    ) -> list[WriteOutcome]:
-        """Store the items, all or none of them."""
-        if not items:
-            return []
-        # Analysed before the transaction begins, as that takes longer than to insert them; a version that replaces
-        # another one mostly has its texts, and takes its terms.
-        replaced = {item_id for item_id, version in (expected or {}).items() if version is not None}
-        cut = [PreparedItem.of(item) for item in items]
-        prepared = [each if each.item.id in replaced else each.analysed() for each in cut]
-        outcomes = self._adding(lambda changes: changes.add(prepared, unique, expected or {}, absent))
-        self._note(len(prepared))
-        return outcomes
-
-    def pop(self, count: int = 1, where: Filter | None = None) -> list[MemoryItem]:
-        """Delete the items stored last, and return them."""
-        return self._deleting(lambda changes: changes.pop(count, where or NO_FILTER))
-
-    def delete(self, *, ids: Sequence[str] | None = None, where: Filter | None = None) -> int:
-        """Delete the named or the matching items."""
-        check_deletion(ids, where)
-        return self._deleting(lambda changes: changes.delete(ids, where))
-
-    def archive(self, ids: Sequence[str]) -> int:
-        """Move the named items into the archive."""
-        return self._deleting(lambda changes: changes.archive(ids))
-
-    def clear(self) -> int:
-        """Delete everything."""
-        return self._deleting(lambda changes: changes.delete(None, None))
-
-    def trim(self, *, keep: int | None = None, stored_before: float | None = None) -> int:
-        """Delete all but the newest items, and those stored before a time."""
-        return self._deleting(lambda changes: changes.trim(keep, stored_before))
 
 
 REAL_COLUMNS: Final = ("created_at", "event_time", "expires_at", "trust", "importance")

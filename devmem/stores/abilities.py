@@ -10,8 +10,8 @@ from devmem.errors import CollectionError, DevmemError, NoTombstonesError, NoVer
 from devmem.model.conditions import Order
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
-from devmem.storage.protocol import Collection, ExportLog, ExportRecord, VersionedCollection
-from devmem.storage.tombstones import TombstoneCollection
+from devmem.storage.protocol import Collection, ExportLog, ExportRecord
+from devmem.storage.versions import VersionedCollection
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
 
@@ -40,14 +40,14 @@ def keeps_versions(store: MemoryBase) -> bool:
     return isinstance(store, CollectionMemory) and isinstance(store.collection, VersionedCollection)
 
 
-def tombstones_of(store: MemoryBase) -> TombstoneCollection:
+def tombstones_of(store: MemoryBase) -> VersionedCollection:
     """Return the collection that keeps tombstones of what is erased from a store.
 
     Raises:
         NoTombstonesError: there is none.
     """
     collection = collection_of(store, NoTombstonesError)
-    if not isinstance(collection, TombstoneCollection):
+    if not isinstance(collection, VersionedCollection):
         raise NoTombstonesError(store.name, f"they would be in {collection.info().location}, which has none")
     return collection
 

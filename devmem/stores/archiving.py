@@ -15,8 +15,8 @@ from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
 from devmem.model.results import WriteOutcome
 from devmem.model.versions import merged_ids
-from devmem.storage.protocol import ArchivingCollection, SupportsArchiving
 from devmem.storage.recall_log import shown_items
+from devmem.storage.versions import SqlWriter, VersionedCollection
 from devmem.stores.abilities import collection_of, viewed
 from devmem.stores.collection_memory import CollectionMemory
 
@@ -43,14 +43,14 @@ class ArchiveRule:
         return item.created_at < self.before and item.trust <= self.max_trust
 
 
-def archive_of(store: MemoryBase) -> ArchivingCollection:
+def archive_of(store: MemoryBase) -> VersionedCollection:
     """Return the collection that keeps the archived items of a store.
 
     Raises:
         NoArchiveError: there is none.
     """
     collection = collection_of(store, NoArchiveError)
-    if not isinstance(collection, ArchivingCollection):
+    if not isinstance(collection, VersionedCollection):
         raise NoArchiveError(store.name, f"its items are in {collection.info().location}, which has none")
     return collection
 
@@ -104,7 +104,7 @@ def every_archived(store: MemoryBase) -> Iterator[MemoryItem]:
 
 def has_archive(store: MemoryBase) -> bool:
     """Whether a store has an archive."""
-    return isinstance(store, CollectionMemory) and isinstance(store.collection, ArchivingCollection)
+    return isinstance(store, CollectionMemory) and isinstance(store.collection, VersionedCollection)
 
 
 def shown_ids(store: MemoryBase) -> frozenset[str] | None:
@@ -139,7 +139,7 @@ def archivable(
 def write_archive(view: CollectionMemory, ids: Sequence[str]) -> None:
     """Archive items in a run's view."""
     collection = view.collection
-    if not isinstance(collection, SupportsArchiving):
+    if not isinstance(collection, SqlWriter):
         raise NoArchiveError(view.name, f"its items are in {collection.info().location}, which has none")
     for start in range(0, len(ids), _BATCH_SIZE):
         collection.archive(ids[start : start + _BATCH_SIZE])

@@ -40,21 +40,13 @@ from devmem.models.embedder import CombinedEmbedder, Embedder, PassageEmbeddings
 from devmem.models.given_vectors import Provider as GivenVectors
 from devmem.search.query import Ranking, SearchQuery, Weights
 from devmem.search.silence import relevant_hits
-from devmem.storage.erasure import (
-    ErasableCollection,
-    ErasePlan,
-    EraseRequest,
-    EraseResult,
-    Residue,
-    descendants,
-    search_deleted,
-    withdraw_plan,
-)
+from devmem.storage.erasure import ErasePlan, EraseRequest, EraseResult, Residue, descendants, search_deleted
 from devmem.storage.location_report import examine_location
 from devmem.storage.opening import STATES_SUFFIX, file_of, open_collection
-from devmem.storage.protocol import Collection, CollectionInfo, StateKey, VersionedCollection
+from devmem.storage.protocol import Collection, CollectionInfo, StateKey
 from devmem.storage.sqlite.examination import read_states
 from devmem.storage.tombstones import SUFFIX
+from devmem.storage.versions import VersionedCollection
 from devmem.storage.writing import PreparedItem, Unique
 from devmem.stores.config import CollectionConfig, ExpiryConfig, PlaceConfig, RetentionConfig
 from devmem.stores.embedding_queue import EmbeddingQueue, ModelCheck
@@ -582,20 +574,20 @@ class CollectionMemory(MemoryBase):
     def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
         """Return the items that are selected to be erased, and one version of those that are no longer there."""
         widened = self._widened(request)
-        if isinstance(self.collection, ErasableCollection):
+        if isinstance(self.collection, VersionedCollection):
             return self.collection.select_erasable(widened)
         return [item for item in self.collection.scan() if widened.admits(item)]
 
     def derived_from(self, ids: Sequence[str]) -> list[MemoryItem]:
         """Return the items that were derived from some items, or from such items, as their provenance says."""
-        if isinstance(self.collection, ErasableCollection):
+        if isinstance(self.collection, VersionedCollection):
             return self.collection.derived_from(ids)
         return descendants(list(self.collection.scan()), ids)
 
     def begin_erasure(self, request: EraseRequest) -> int:
         """Record in a database, but not in a file, what is about to be erased; see `MemoryBase.begin_erasure`."""
         collection = self.collection
-        if not isinstance(collection, ErasableCollection) or file_of(collection.info().location) is not None:
+        if not isinstance(collection, VersionedCollection) or file_of(collection.info().location) is not None:
             return 0
         self._keep_tombstones(request, ())
         return collection.begin_erasure(self._widened(request)).items
@@ -605,7 +597,7 @@ class CollectionMemory(MemoryBase):
     ) -> EraseResult:
         """Erase items down to the bytes, where the collection does; see `MemoryBase.erase_selected`."""
         collection, texts = self.collection, self._keep_tombstones(request, derived)
-        if isinstance(collection, ErasableCollection):
+        if isinstance(collection, VersionedCollection):
             plan = collection.begin_erasure(self._widened(request), derived)
             items = self._erase_planned(collection, request, plan)
             left = self.rewrite_files()
@@ -626,13 +618,13 @@ class CollectionMemory(MemoryBase):
         taken = [item for item in self.get(derived) if item.id not in selected]
         return bury(self.collection, request, selected.values(), taken)
 
-    def _erase_planned(self, collection: ErasableCollection, request: EraseRequest, plan: ErasePlan) -> int:
+    def _erase_planned(self, collection: VersionedCollection, request: EraseRequest, plan: ErasePlan) -> int:
         """Delete what is planned; where that fails, the plan goes too: whoever is told of the error sees the items."""
         try:
             return self.clear() if request.is_everything else self.erase(ids=plan.ids)
         except (CollectionError, OSError):
             if len(collection.get(plan.ids)) >= plan.items:
-                withdraw_plan(collection, plan)
+                collection.withdraw_erasure(plan)
             raise
 
     def finish_erasure(self) -> None:

@@ -10,7 +10,8 @@ from typing import Final
 
 from devmem.errors import CollectionError, Finding
 from devmem.model.results import damage, unfinished
-from devmem.storage.protocol import StateKey, StateTable
+from devmem.storage.protocol import StateKey
+from devmem.storage.versions import StateTable
 
 WAITING: Final = "facts.waiting"
 _COUNTS: Final = "facts.counts"

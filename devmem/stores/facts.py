@@ -49,7 +49,8 @@ from devmem.model.versions import RunState
 from devmem.models.facts import DropReason, Extraction, FactModel, Said, Statement, normal
 from devmem.models.summarizer import prompt_language
 from devmem.storage.erasure import EraseRequest, EraseResult
-from devmem.storage.protocol import Collection, StateKey, VersionedCollection, states_of
+from devmem.storage.protocol import Collection, StateKey
+from devmem.storage.versions import VersionedCollection, states_of
 from devmem.storage.writing import Unique
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import FactKeepingConfig, FactsConfig

@@ -13,7 +13,7 @@ from devmem.errors import DevmemError, NoVersionsError, RunConflictError, RunSta
 from devmem.model.filters import Filter
 from devmem.model.items import Scope
 from devmem.model.versions import RunInfo, RunState
-from devmem.storage.protocol import VersionedCollection
+from devmem.storage.versions import VersionedCollection
 from devmem.stores.abilities import versions_of, viewed
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.commit_log import CommitRecord, open_commits

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, SourceKind, is_fact, parent_hash
 from devmem.model.results import Hit, HitGroup, SearchReport
-from devmem.storage.protocol import Collection, SupportsDerivedItems
+from devmem.storage.protocol import Collection
+from devmem.storage.reading import SqlReader
 from devmem.stores.config import CollectionConfig, ExpiryConfig, RetentionConfig
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.text.summarizing import count_words
@@ -152,7 +153,7 @@ def _trims(store: MemoryBase) -> bool:
 def stale_items(store: MemoryBase) -> list[StaleItem]:
     """Return the items of a store that are stale, in the order of storing."""
     collection: object = getattr(store, "collection", None)
-    if isinstance(collection, SupportsDerivedItems):
+    if isinstance(collection, SqlReader):
         derived = collection.derived()
     else:
         derived = [item for item in reversed(store.recent(store.count() + _SPARE)) if item.provenance.parents]
@@ -183,7 +184,7 @@ class Renewal:
             CollectionError: the items cannot be read or written.
         """
         mark = None
-        if isinstance(collection, SupportsDerivedItems):
+        if isinstance(collection, SqlReader):
             mark = row, change = collection.change_mark()
             last, seen = self._seen or (row, None)
             is_same = self._seen is not None and change == seen

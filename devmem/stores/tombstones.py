@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from devmem.model.items import MemoryItem, version_hash
-from devmem.storage.erasure import ErasableCollection, EraseRequest
-from devmem.storage.protocol import Collection, VersionedCollection
-from devmem.storage.tombstones import TombstoneCollection
+from devmem.storage.erasure import EraseRequest
+from devmem.storage.protocol import Collection
+from devmem.storage.versions import VersionedCollection
 from devmem.stores.commit_log import erase_records, erasures_file
 from devmem.stores.memory import MemoryBase
 
@@ -30,7 +30,7 @@ def bury(
         selected: items that were selected.
         derived: items that go with them.
     """
-    if not isinstance(collection, TombstoneCollection):
+    if not isinstance(collection, VersionedCollection):
         return 0
     erased = [*selected, *derived]
     named = {item.id for item in erased}
@@ -56,7 +56,7 @@ def without_erased(collection: Collection, text: str, user: str | None) -> str:
 
     None stands for unscoped items.
     """
-    return collection.without_erased(text, user) if isinstance(collection, TombstoneCollection) else text
+    return collection.without_erased(text, user) if isinstance(collection, VersionedCollection) else text
 
 
 def finish_erasures(store: MemoryBase, collection: Collection) -> None:
@@ -67,7 +67,7 @@ def finish_erasures(store: MemoryBase, collection: Collection) -> None:
     Raises:
         CollectionError, OSError: the collection or a file cannot be written.
     """
-    if isinstance(collection, ErasableCollection):
+    if isinstance(collection, VersionedCollection):
         left = [plan for plan in collection.planned_erasures() if not plan.is_executed]
         for plan in left:
             store.erase(ids=plan.ids)
@@ -76,7 +76,7 @@ def finish_erasures(store: MemoryBase, collection: Collection) -> None:
     for record in erase_records(erasures_file(store.setup.base_dir), store.setup):
         store.erase_selected(EraseRequest(ids=record.names, tombstone=record.tombstone), vacuum=True)
         record.done()
-    items = collection.apply_tombstones().items if isinstance(collection, TombstoneCollection) else 0
+    items = collection.apply_tombstones().items if isinstance(collection, VersionedCollection) else 0
     if items:
         store.rewrite_files()
         _LOG.warning(

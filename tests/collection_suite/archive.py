@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import cast
 
 import pytest
 
 from devmem import Filter, MemoryItem, Scope, WriteStatus
 from devmem.errors import CollectionReadOnlyError, RunConflictError
 from devmem.memory import Operation, RunState
-from devmem.storage import ErasableCollection, EraseRequest, SearchQuery
-from devmem.storage.protocol import ArchivingCollection, SupportsArchiving
-from devmem.storage.tombstones import TombstoneCollection
+from devmem.storage import EraseRequest, SearchQuery, VersionedCollection
+from devmem.storage.versions import SqlWriter
 from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids, item
 
@@ -21,14 +19,14 @@ _TEXTS = ("tea at three", "rain in June", "鲸鱼在夜里唱歌", "the train is
 _QUERY = SearchQuery(text="tea rain train 鲸鱼", limit=10)
 
 
-def archived(collection: ArchivingCollection, where: Filter | None = None) -> list[MemoryItem]:
+def archived(collection: VersionedCollection, where: Filter | None = None) -> list[MemoryItem]:
     """Return what is archived, in the order of storing."""
     with closing(collection.archived()) as old:
         return list(old.scan(where))
 
 
 class ArchiveSuite(Opening):
-    """The contract of an `ArchivingCollection`; inherit from it with the fixture `open_collection`."""
+    """The contract of an `VersionedCollection`; inherit from it with the fixture `open_collection`."""
 
     @pytest.fixture
     def archive_clock(self) -> ManualClock:
@@ -36,16 +34,16 @@ class ArchiveSuite(Opening):
         return ManualClock(1_000_000.0)
 
     @pytest.fixture
-    def archiving(self, opened: OpenCollection, archive_clock: ManualClock) -> ArchivingCollection:
+    def archiving(self, opened: OpenCollection, archive_clock: ManualClock) -> VersionedCollection:
         """A new collection with four items, `0` to `3`."""
         collection = opened(model=MODEL, clock=archive_clock)
-        assert isinstance(collection, ArchivingCollection)
+        assert isinstance(collection, VersionedCollection)
         collection.add(
             [item(text, id=str(at), created_at=archive_clock() + at, trust=0.4) for at, text in enumerate(_TEXTS)]
         )
         return collection
 
-    def test_nothing_but_the_archive_returns_an_archived_item(self, archiving: ArchivingCollection) -> None:
+    def test_nothing_but_the_archive_returns_an_archived_item(self, archiving: VersionedCollection) -> None:
         """It is in no list, count, value or index; the archive has it unchanged."""
         before = archiving.get(["0", "2"])
         assert archiving.archive(["0", "2", "unknown"]) == 2
@@ -58,7 +56,7 @@ class ArchiveSuite(Opening):
         assert archived(archiving) == before
         assert archiving.archive(["0"]) == 0
 
-    def test_the_archive_is_searched_and_filtered(self, archiving: ArchivingCollection) -> None:
+    def test_the_archive_is_searched_and_filtered(self, archiving: VersionedCollection) -> None:
         """By words and by vector, in an index of its own; it is read only."""
         archiving.archive(["0", "2"])
         with closing(archiving.archived()) as old:
@@ -70,7 +68,7 @@ class ArchiveSuite(Opening):
             with pytest.raises(CollectionReadOnlyError):
                 old.clear()
 
-    def test_a_restored_item_is_what_it_was(self, archiving: ArchivingCollection) -> None:
+    def test_a_restored_item_is_what_it_was(self, archiving: VersionedCollection) -> None:
         """With its embedding; it is stored last, and archived no more."""
         (before,) = archiving.get(["1"])
         archiving.archive(["1", "2"])
@@ -86,7 +84,7 @@ class ArchiveSuite(Opening):
         assert (first.ended.operation, last.began.operation) == (Operation.ARCHIVE, Operation.RESTORE)
 
     def test_retention_of_versions_does_not_reach_the_archive(
-        self, archiving: ArchivingCollection, archive_clock: ManualClock
+        self, archiving: VersionedCollection, archive_clock: ManualClock
     ) -> None:
         """How long versions are kept is about those that another one took the place of."""
         archiving.delete(ids=["3"])
@@ -99,7 +97,7 @@ class ArchiveSuite(Opening):
         assert bool(archiving.restore(["0"])[0])
 
     def test_an_item_that_is_stored_again_leaves_the_archive(
-        self, archiving: ArchivingCollection, archive_clock: ManualClock
+        self, archiving: VersionedCollection, archive_clock: ManualClock
     ) -> None:
         """It does not come back from there when the newer one is deleted and its version is kept no longer."""
         archiving.archive(["0", "1"])
@@ -111,12 +109,12 @@ class ArchiveSuite(Opening):
         archiving.add([item("news", id="new", created_at=archive_clock())])
         assert archived(archiving) == []
 
-    def test_a_run_archives_on_its_commit_and_its_revert_restores(self, archiving: ArchivingCollection) -> None:
+    def test_a_run_archives_on_its_commit_and_its_revert_restores(self, archiving: VersionedCollection) -> None:
         """Until then only the run sees it; what is discarded was never archived."""
         before = list(archiving.scan())
         for run in ("dropped", "kept"):
             with closing(archiving.run(run)) as view:
-                assert isinstance(view, SupportsArchiving)
+                assert isinstance(view, SqlWriter)
                 assert view.archive(["0", "3"]) == 2
                 assert view.count() == 2
             assert (archiving.count(), archived(archiving)) == (4, [])
@@ -127,10 +125,10 @@ class ArchiveSuite(Opening):
         assert archiving.revert("kept").state is RunState.COMMITTED
         assert (archived(archiving), archiving.get(["0", "1", "2", "3"])) == ([], before)
 
-    def test_a_revert_leaves_what_was_restored_meanwhile(self, archiving: ArchivingCollection) -> None:
+    def test_a_revert_leaves_what_was_restored_meanwhile(self, archiving: VersionedCollection) -> None:
         """Also where it was changed or deleted after that; what was stored again in its place builds on the run."""
         with closing(archiving.run("kept")) as view:
-            assert isinstance(view, SupportsArchiving)
+            assert isinstance(view, SqlWriter)
             view.archive(["0", "1", "2", "3"])
         archiving.commit("kept")
         archiving.restore(["1", "2", "3"])
@@ -143,11 +141,11 @@ class ArchiveSuite(Opening):
         assert archived(archiving) == []
 
     def test_a_revert_refuses_what_was_stored_in_the_place_of_an_archived_item(
-        self, archiving: ArchivingCollection
+        self, archiving: VersionedCollection
     ) -> None:
         """Others built on what the run did; nothing is changed."""
         with closing(archiving.run("kept")) as view:
-            assert isinstance(view, SupportsArchiving)
+            assert isinstance(view, SqlWriter)
             view.archive(["0", "1"])
         archiving.commit("kept")
         archiving.add([item("rain in July", id="1")])
@@ -155,7 +153,7 @@ class ArchiveSuite(Opening):
             archiving.revert("kept")
         assert ids(archived(archiving)) == ["0"]
 
-    def test_an_earlier_state_shows_it(self, archiving: ArchivingCollection, archive_clock: ManualClock) -> None:
+    def test_an_earlier_state_shows_it(self, archiving: VersionedCollection, archive_clock: ManualClock) -> None:
         """It was a current item until it was archived."""
         then = archive_clock()
         archive_clock.advance(10)
@@ -164,9 +162,9 @@ class ArchiveSuite(Opening):
         with closing(archiving.as_of(then)) as before, closing(archiving.as_of(archive_clock())) as after:
             assert (before.count(), after.count()) == (4, 3)
 
-    def test_erasing_reaches_the_archive(self, archiving: ArchivingCollection) -> None:
+    def test_erasing_reaches_the_archive(self, archiving: VersionedCollection) -> None:
         """By id and by filter, counted like any other item."""
-        collection = cast("ErasableCollection", archiving)
+        collection = archiving
         archiving.add([item("secret", id="4", scope=Scope(user="ann"))])
         archiving.archive(["0", "1", "4"])
         assert ids(collection.select_erasable(EraseRequest(ids=("0",)))) == ["0"]
@@ -179,7 +177,7 @@ class ArchiveSuite(Opening):
         assert archiving.history("0") == []
 
     def test_retention_and_expiry_reach_the_archive(
-        self, archiving: ArchivingCollection, archive_clock: ManualClock
+        self, archiving: VersionedCollection, archive_clock: ManualClock
     ) -> None:
         """They promise that something is deleted; a capacity counts current items only."""
         archiving.add([item("soon gone", id="4", expires_at=archive_clock() + 5)])
@@ -191,9 +189,9 @@ class ArchiveSuite(Opening):
         assert ids(archived(archiving)) == ["1"]
         assert [archiving.history(name) for name in ("0", "4")] == [[], []]
 
-    def test_a_tombstone_keeps_an_archived_text_from_coming_back(self, archiving: ArchivingCollection) -> None:
+    def test_a_tombstone_keeps_an_archived_text_from_coming_back(self, archiving: VersionedCollection) -> None:
         """It was erased elsewhere meanwhile."""
-        if isinstance(archiving, TombstoneCollection):
+        if isinstance(archiving, VersionedCollection):
             archiving.archive(["0"])
             archiving.keep_tombstones([MemoryItem(content_summary=_TEXTS[0], id="other")], wholes=set())
             assert archiving.restore(["0"])[0].erased_before

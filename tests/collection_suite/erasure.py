@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from devmem import Filter, MemoryItem, Scope
 from devmem.memory import RunState
-from devmem.storage import ErasableCollection, EraseRequest, SearchQuery, VersionedCollection, file_of
+from devmem.storage import EraseRequest, SearchQuery, VersionedCollection, file_of
 from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import item
 from tests.collection_suite.versions import SHARED, Versioning
@@ -103,7 +103,7 @@ def _live_through(versioned: VersionedCollection, clock: ManualClock, steps: lis
 
 
 def _erase(versioned: VersionedCollection, words: list[str]) -> None:
-    if not isinstance(versioned, ErasableCollection):
+    if not isinstance(versioned, VersionedCollection):
         versioned.erase(where=_ERASING.where)
         return
     done = versioned.finish_erasure(versioned.begin_erasure(_ERASING), words)

@@ -9,7 +9,6 @@ import pytest
 
 from devmem import Filter, MemoryContentSnapshot, MemoryItem, Scope, WriteOutcome
 from devmem.storage import Collection, VersionedCollection
-from devmem.storage.tombstones import TombstoneCollection
 from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import OpenCollection
 
@@ -38,22 +37,22 @@ def _item(text: str, user: str | None = "ann", **fields: object) -> MemoryItem:
 
 
 class TombstoneSuite:
-    """The contract of a `TombstoneCollection`; inherit from it with the fixture `open_collection`."""
+    """The contract of a `VersionedCollection`; inherit from it with the fixture `open_collection`."""
 
     @pytest.fixture
-    def kept(self, open_collection: OpenCollection) -> Iterator[TombstoneCollection]:
+    def kept(self, open_collection: OpenCollection) -> Iterator[VersionedCollection]:
         """A new collection."""
         collection = open_collection(clock=ManualClock(1_000_000.0))
-        assert isinstance(collection, TombstoneCollection)
+        assert isinstance(collection, VersionedCollection)
         yield collection
         collection.close()
 
-    def _add(self, kept: TombstoneCollection, item: MemoryItem) -> WriteOutcome:
+    def _add(self, kept: VersionedCollection, item: MemoryItem) -> WriteOutcome:
         (outcome,) = cast("Collection", kept).add([item])
         return outcome
 
     @pytest.mark.parametrize("form", _AGAIN)
-    def test_an_erased_text_stays_out(self, kept: TombstoneCollection, form: str) -> None:
+    def test_an_erased_text_stays_out(self, kept: VersionedCollection, form: str) -> None:
         """Other spacing, case and punctuation, and a longer text around it, make no difference."""
         kept.keep_tombstones([_item(_ERASED)])
         outcome = self._add(kept, _item(form))
@@ -61,20 +60,20 @@ class TombstoneSuite:
         assert not outcome
         assert cast("Collection", kept).count() == 0
 
-    def test_snapshots_and_metadata_are_looked_at(self, kept: TombstoneCollection) -> None:
+    def test_snapshots_and_metadata_are_looked_at(self, kept: VersionedCollection) -> None:
         """A text comes back in whatever part of an item."""
         kept.keep_tombstones([_item(_ERASED)])
         assert self._add(kept, _item("note", output_snapshot=MemoryContentSnapshot(text=_ERASED))).erased_before
         assert self._add(kept, _item("note", metadata={"seen": [{"quote": _ERASED}]})).erased_before
 
-    def test_others_are_stored(self, kept: TombstoneCollection) -> None:
+    def test_others_are_stored(self, kept: VersionedCollection) -> None:
         """Other texts, the same text of another user, and courtesies, which anybody may say again."""
         kept.keep_tombstones([_item(_ERASED), _item(_COURTESY)])
         assert all(self._add(kept, _item(text)) for text in (*_OTHERS, _COURTESY))
         assert self._add(kept, _item(_ERASED, "bob"))
         assert self._add(kept, _item(_ERASED, None))
 
-    def test_what_is_stored_can_be_changed(self, kept: TombstoneCollection) -> None:
+    def test_what_is_stored_can_be_changed(self, kept: VersionedCollection) -> None:
         """An item with the same text that was not erased stays, and so do its metadata."""
         stored = _item(_ERASED, id="copy")
         assert self._add(kept, stored)
@@ -83,20 +82,20 @@ class TombstoneSuite:
         assert self._add(kept, _item("other", id="copy"))
         assert self._add(kept, _item(_ERASED, id="copy")).erased_before
 
-    def test_a_derived_text_is_kept_out_as_a_whole(self, kept: TombstoneCollection) -> None:
+    def test_a_derived_text_is_kept_out_as_a_whole(self, kept: VersionedCollection) -> None:
         """Its sentences may be those of items that stay."""
         kept.keep_tombstones([_item(_ERASED, id="summary")], wholes={"summary"})
         assert self._add(kept, _item(_ERASED.lower())).erased_before
         assert self._add(kept, _item("She keeps the spare key under the blue pot."))
 
-    def test_runs_take_nothing_either(self, kept: TombstoneCollection) -> None:
+    def test_runs_take_nothing_either(self, kept: VersionedCollection) -> None:
         """They would store it when they are committed."""
         kept.keep_tombstones([_item(_ERASED)])
-        run = cast("VersionedCollection", kept).run("r1")
+        run = kept.run("r1")
         assert run.add([_item(_ERASED)])[0].erased_before
         run.close()
 
-    def test_sentences_are_left_out_of_a_text(self, kept: TombstoneCollection) -> None:
+    def test_sentences_are_left_out_of_a_text(self, kept: VersionedCollection) -> None:
         """Of a summary the rest stays."""
         told = f"It rained. {_ERASED} The launch is in May."
         assert kept.without_erased(told, "ann") == told
@@ -105,7 +104,7 @@ class TombstoneSuite:
         assert kept.without_erased(told, "bob") == told
         assert kept.without_erased("It rained.", "ann") == "It rained."
 
-    def test_they_are_listed_and_removed(self, kept: TombstoneCollection) -> None:
+    def test_they_are_listed_and_removed(self, kept: VersionedCollection) -> None:
         """By erasure and by user; what is removed may be stored again."""
         assert kept.tombstones() == []
         assert kept.remove_tombstones() == 0

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from devmem.search.indexes.codes import TokenCache
-from devmem.storage.sqlite.reader import SqliteTokenRows
 from devmem.storage.sqlite.schema import create_tables
+from devmem.storage.sqlite.search import SqliteTokenRows
 from devmem.storage.sqlite.tables import insert_codes
 
 WIDTH = 4

@@ -32,7 +32,7 @@ def test_the_index_block(tmp_path: Path, search: str) -> None:
     assert [item.id for item in store.retrieve("", "note 77 about rain", top_k=1)] == ["77"]
     collection = store.collection
     assert isinstance(collection, SqliteCollection)
-    indexes = collection._follower.indexes
+    indexes = collection.database.follower.indexes
     indexes.wait_for_build()
     assert indexes.approximate == (search == "approximate")
     assert [item.id for item in store.retrieve("", "note 77 about rain", top_k=1)] == ["77"]

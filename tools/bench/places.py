@@ -228,7 +228,7 @@ def _settle(collection: SqliteCollection | PostgresCollection, builds: IndexBuil
     builds.settle(lambda: collection.search(query))
     if isinstance(collection, PostgresCollection):
         collection.maintain()
-        collection._database.read(_read_tables)  # noqa: SLF001 - as a server has them in memory that was used before
+        collection.database.transactions.read(_read_tables)
 
 
 def _read_tables(connection: Connection) -> None:

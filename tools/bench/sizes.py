@@ -73,8 +73,8 @@ def _opened(path: Path) -> Mapping[str, int]:
         query = np.zeros(dimension, dtype=np.float32)
         query[0] = 1
         collection.search(SearchQuery(text="anything", vector=query))
-        collection._follower.indexes.wait_for_build()  # noqa: SLF001 - what no public name shows
-        reader = collection._follower.indexes.reader()  # noqa: SLF001
+        collection.database.follower.indexes.wait_for_build()
+        reader = collection.database.follower.indexes.reader()
         return {**_of_reader(reader), "token codes": tokens}
 
 

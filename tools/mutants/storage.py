@@ -42,7 +42,7 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="erasure-keeps-versions",
         breaks="an erasure removes every version of an item",
-        file="devmem/storage/versions.py",
+        file="devmem/storage/runs.py",
         old='return f"{of_items} OR {of_rows}"',
         new="return f\"slot = 'now' AND {of_items} OR {of_rows}\"",
         tests=("tests/memory/test_forgetting.py",),
@@ -173,8 +173,8 @@ STORAGE: Final[tuple[Change, ...]] = (
         name="erasure-ignores-planned-rows",
         breaks="an erasure removes planned versions of items that stay",
         file="devmem/storage/erasing.py",
-        old="planned(tables, plan.ids, plan.rows))\n    covered",
-        new="planned(tables, plan.ids, []))\n    covered",
+        old="planned(tables.dialect, plan.ids, plan.rows))\n    covered",
+        new="planned(tables.dialect, plan.ids, []))\n    covered",
         tests=("tests/memory/test_forgetting.py::test_a_text_among_the_metadata_of_an_earlier_version_is_forgotten",),
     ),
     Change(
@@ -188,15 +188,15 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="kept-ignores-versions",
         breaks="the search for erased words counts other versions that hold them",
-        file="devmem/storage/sqlite/erasing.py",
-        old="    if tables.execute(kept, (word, *values)):",
+        file="devmem/storage/sqlite/collection.py",
+        old="    if connection.execute(kept, (word, *values)).fetchone():",
         new="    if not word:",
         tests=("tests/storage/test_erasures.py::test_a_word_that_other_versions_hold_is_no_residue",),
     ),
     Change(
         name="erasure-keeps-snapshot",
         breaks="an erasure removes the index snapshot",
-        file="devmem/storage/sqlite/erasing.py",
+        file="devmem/storage/sqlite/collection.py",
         old='        residues = _remove(Path(f"{self.location}.faiss"))\n',
         new="        residues: list[Residue] = []\n",
         tests=("tests/memory/test_erased_texts_stay_away.py",),
@@ -373,7 +373,7 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="deleted-bytes-stay",
         breaks="deleted texts are overwritten",
-        file="devmem/storage/sqlite/collection.py",
+        file="devmem/storage/sqlite/transactions.py",
         old='"PRAGMA secure_delete = ON"',
         new='"PRAGMA secure_delete = OFF"',
         tests=("tests/memory/test_forgetting.py::test_forgetting_overwrites_the_texts_in_the_file",),
@@ -382,8 +382,8 @@ STORAGE: Final[tuple[Change, ...]] = (
         name="erasure-keeps-derived",
         breaks="an erasure removes what was derived from an item",
         file="devmem/storage/erasing.py",
-        old="self._with_attachments(descendants([each.item for each in found], ids))",
-        new="self._with_attachments([])",
+        old="self.database.with_attachments(descendants([each.item for each in found], ids))",
+        new="self.database.with_attachments([])",
         tests=("tests/memory/test_forgetting.py::test_what_was_derived_goes_too",),
     ),
     Change(
@@ -437,7 +437,7 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="terms-of-erased-texts-stay",
         breaks="an erasure in PostgreSQL removes the hashes of the terms that no other text has",
-        file="devmem/storage/postgres/erasing.py",
+        file="devmem/storage/postgres/collection.py",
         old='            tables.execute(f"DELETE FROM terms WHERE {tables.of} AND texts <= 0")\n',
         new="",
         tests=("tests/storage/postgres/test_candidates.py::test_an_erasure_leaves_no_term",),

@@ -32,7 +32,7 @@ from devmem.config.workflow import Workflow
 from devmem.errors import CommandError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.versions import Change, ItemVersion, RunInfo
-from devmem.storage.protocol import VersionedCollection
+from devmem.storage.versions import VersionedCollection
 from devmem.stores.abilities import keeps_versions, versions_of
 from devmem.stores.memory import MemoryBase
 from devmem.text.display import number_of

@@ -8,39 +8,161 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeVar
+from uuid import uuid4
 
 import psycopg
 
 from devmem import telemetry
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionError
+from devmem.model.items import MemoryItem
 from devmem.models.embedder import ModelIdentity
+from devmem.search.query import SearchQuery
+from devmem.search.source import SearchSource
+from devmem.storage.erasing import end_plan, erase_planned
+from devmem.storage.erasure import ErasePlan, EraseResult, Residue
 from devmem.storage.opening import StoreMetadata
+from devmem.storage.postgres.attachments import inlined, read_attachments
 from devmem.storage.postgres.database import Access, Connection, composed, connect, run_alone, translate_errors
-from devmem.storage.postgres.erasing import PostgresEraser
 from devmem.storage.postgres.hnsw import HnswIndex, drop_hnsw
 from devmem.storage.postgres.location import Location
 from devmem.storage.postgres.predicates import PostgresDialect
-from devmem.storage.postgres.reader import PostgresRunView, PostgresView
 from devmem.storage.postgres.schema import STORE_TABLES, dropped, owns_tables, prepare_database, recorded_properties
+from devmem.storage.postgres.search import SEARCH_SETTINGS, PostgresSource
 from devmem.storage.postgres.tables import PROPERTIES, PostgresTables
-from devmem.storage.postgres.transactions import IS_THERE, Database
+from devmem.storage.postgres.transactions import IS_THERE, Transactions
 from devmem.storage.properties import WORDS_ONLY, claim
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, Durability
-from devmem.storage.tables import State
-from devmem.storage.versions import VersionedStore
-from devmem.storage.writing import HistoryLimit
+from devmem.storage.tables import State, StoreDatabase, StoreTables
+from devmem.storage.versions import VersionedCollection
 from devmem.text.analysis import ANALYSIS_VERSION
 
+T = TypeVar("T")
+
 _LOG: Final = logging.getLogger(__name__)
+_OUT_OF_REACH: Final = (
+    "the server keeps deleted rows in its files until it vacuums them, and what the service keeps in logs, replicas "
+    "and backups is out of reach"
+)
+_SESSION: Final = "SELECT pid, extract(epoch FROM backend_start)::bigint, extract(epoch FROM now())::bigint"
+_OWN: Final = f"{_SESSION} FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+# Another user's sessions show no start, and a pooler's go on when their client is gone.
+_IS_THERE: Final = (
+    "SELECT FROM pg_stat_activity WHERE pid = ? AND ? > extract(epoch FROM now() - interval '10 minutes') "
+    "AND COALESCE(extract(epoch FROM backend_start)::bigint = ?, true)"
+)
 
 
-class PostgresCollection(PostgresEraser, VersionedStore):
+class PostgresDatabase(StoreDatabase):
+    """One store of a database. Thread-safe."""
+
+    dialect: PostgresDialect
+
+    def __init__(
+        self, access: Access, *, model: ModelIdentity | None, index: IndexConfig, clock: Callable[[], float]
+    ) -> None:
+        """Connect on first use; the tables and the store have to be there."""
+        self.location, self.store, self._access = str(access.location), access.location.number, access
+        self.dialect, self.clock = PostgresDialect(self.store), clock
+        self.model = model.name if model else None
+        self.transactions = Transactions(access)
+        self.hnsw = HnswIndex(access, self.transactions, index.threshold())
+
+    def _tables(self, connection: Connection) -> PostgresTables:
+        return PostgresTables(connection, self.store, self.location, self.dialect)
+
+    def read(self, operation: Callable[[StoreTables], T]) -> T:
+        """Run an operation that reads the store; finding nothing, it makes sure that the store is there.
+
+        Raises:
+            CollectionError: the store was dropped.
+        """
+
+        def read(connection: Connection) -> T:
+            found = operation(self._tables(connection))
+            if not found and connection.execute(IS_THERE, (self.store,)).fetchone() is None:
+                raise dropped(self.location)
+            return found
+
+        return self.transactions.read(read)
+
+    def write(self, operation: Callable[[StoreTables], T]) -> T:
+        """Run an operation in a write transaction."""
+        return self.transactions.write(lambda connection: operation(self._tables(connection)))
+
+    def search(
+        self, state: State, query: SearchQuery, clock: Callable[[], float], run: Callable[[SearchSource, float], T]
+    ) -> T:
+        """Call a function with a state of the store as one search sees it."""
+
+        def search(connection: Connection) -> T:
+            now = clock()
+            source = PostgresSource(
+                connection,
+                self.location,
+                self.dialect,
+                state,
+                query,
+                store=self.store,
+                model=self.model,
+                now=now,
+                hnsw=self.hnsw,
+            )
+            return run(source, now)
+
+        return self.transactions.read(search, settings=SEARCH_SETTINGS)
+
+    def with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
+        """Return the items with their attachments as they were stored."""
+
+        def read(names: Sequence[str]) -> dict[str, bytes]:
+            return self.transactions.read(lambda connection: read_attachments(connection, self.store, names))
+
+        return inlined(items, read)
+
+    @contextmanager
+    def exclusive(self, purpose: str) -> Iterator[None]:
+        """Hold an advisory lock in a transaction of its own connection, with which a pooler ends it."""
+        with translate_errors(self.location):
+            connection = connect(self._access)
+        with closing(connection):
+            with translate_errors(self.location):
+                # Waiting, and what is excluded, may take as long as it takes.
+                connection.execute(
+                    composed(
+                        f"BEGIN; {self._access.settings(writes=True)}; SET LOCAL lock_timeout = 0; "
+                        "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
+                    )
+                )
+                # The store of another schema may have the same number.
+                named = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' ' || %s, 0))"
+                connection.execute(named, (f"{self.store} {purpose}",))
+                if connection.execute("SELECT FROM stores WHERE store = %s", (self.store,)).fetchone() is None:
+                    raise dropped(self.location)
+            yield
+            try:
+                connection.execute("COMMIT")
+            except psycopg.Error:
+                _LOG.warning(
+                    "%s: the connection that excluded others from %s was lost; another process may have done the same "
+                    "meanwhile.",
+                    self.location, purpose,
+                )  # fmt: skip
+
+    def close(self) -> None:
+        """Release the connections, and end the work in the background."""
+        self.hnsw.close()
+        self.transactions.close()
+
+
+class PostgresCollection(VersionedCollection):
     """Items of one store in a PostgreSQL database; `Collection` documents the methods."""
+
+    database: PostgresDatabase
 
     def __init__(
         self,
@@ -74,59 +196,56 @@ class PostgresCollection(PostgresEraser, VersionedStore):
             EmbeddingMismatchError: its embeddings were made by another model.
         """
         access = Access(location=Location.parse(url, name), durability=durability, busy_timeout=busy_timeout)
-        self._model = model.name if model else None
-        self._history, self._index = HistoryLimit(days=history_days), index or IndexConfig()
         run_alone(access, partial(_prepare, access, model, store_type))
-        store = access.location.number
-        database = Database(access, store)
-        super().__init__(access, database, store, HnswIndex(access, database, store, self._index.threshold()), clock)
-
-    def _view(self, state: State, shown: str, *, clock: Callable[[], float]) -> PostgresView:
-        return PostgresView(self, state, shown, clock=clock)
-
-    def _run_view(self, run: str, actor: str | None) -> PostgresRunView:
-        return PostgresRunView(self, run, actor)
-
-    @contextmanager
-    def exclusive(self, purpose: str) -> Iterator[None]:
-        """Hold an advisory lock in a transaction of its own connection, with which a pooler ends it."""
-        with translate_errors(self.location):
-            connection = connect(self._access)
-        with closing(connection):
-            with translate_errors(self.location):
-                # Waiting, and what is excluded, may take as long as it takes.
-                connection.execute(
-                    composed(
-                        f"BEGIN; {self._access.settings(writes=True)}; SET LOCAL lock_timeout = 0; "
-                        "SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
-                    )
-                )
-                # The store of another schema may have the same number.
-                named = "SELECT pg_advisory_xact_lock(hashtextextended(current_schema() || ' ' || %s, 0))"
-                connection.execute(named, (f"{self._store} {purpose}",))
-                if connection.execute("SELECT FROM stores WHERE store = %s", (self._store,)).fetchone() is None:
-                    raise dropped(self.location)
-            yield
-            try:
-                connection.execute("COMMIT")
-            except psycopg.Error:
-                _LOG.warning(
-                    "%s: the connection that excluded others from %s was lost; another process may have done the same "
-                    "meanwhile.",
-                    self.location, purpose,
-                )  # fmt: skip
+        database = PostgresDatabase(access, model=model, index=index or IndexConfig(), clock=clock)
+        super().__init__(database, history_days)
 
     def maintain(self) -> None:
         """Build the index of the vectors where there are enough; this may take minutes.
 
         It is done in the background anyway, and searches are right without it, only slower.
         """
-        self._hnsw.build()
+        self.database.hnsw.build()
 
-    def close(self) -> None:
-        """Release the connections, and end the work in the background."""
-        self._hnsw.close()
-        self._database.close()
+    def _begin_work(self) -> str:
+        """Return the id of a new plan, which names this session and the time."""
+        ((pid, start, now),) = self._fetch(_OWN, ())
+        return f"{uuid4().hex}.{pid}.{start}.{now}"
+
+    def _end_work(self, plan_id: str) -> None:
+        """Do nothing: a plan that was not ended is finished when its session is gone."""
+
+    def _is_executed(self, plan: ErasePlan) -> bool:
+        _, *session = plan.id.split(".")
+        if not session:
+            return False
+        pid, start, begun = map(int, session)
+        return bool(self._fetch(_IS_THERE, (pid, begun, start)))
+
+    def _attachments_of(self, bodies: Iterable[Any]) -> set[str]:  # noqa: ARG002 - rows of the database, which go too
+        return set()
+
+    def finish_erasure(
+        self,
+        plan: ErasePlan,
+        words: Sequence[str] = (),  # noqa: ARG002 - no files
+        *,
+        vacuum: bool = False,  # noqa: ARG002
+    ) -> EraseResult:
+        """Remove what is planned, with every version."""
+
+        def finish(tables: StoreTables) -> None:
+            erase_planned(tables, plan)
+            end_plan(tables, plan)
+            # The hashes of terms that no passage has any more tell what was erased.
+            tables.execute(f"DELETE FROM terms WHERE {tables.of} AND texts <= 0")
+
+        self.database.remove(finish)
+        return EraseResult(items=plan.items, residues=(Residue(place=self.location, reason=_OUT_OF_REACH),))
+
+    def apply_tombstones(self) -> EraseResult:
+        """Do nothing: what is restored into the database has the tombstones of its own time."""
+        return EraseResult()
 
 
 def _prepare(access: Access, model: ModelIdentity | None, store_type: str | None, connection: Connection) -> None:

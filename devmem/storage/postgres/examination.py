@@ -10,7 +10,7 @@ from devmem.model.results import FileReport, damage, refused_embeddings, unfinis
 from devmem.storage.postgres.database import Access, Connection, composed, run_alone
 from devmem.storage.postgres.location import Location
 from devmem.storage.postgres.schema import SCHEMA_VERSION, recorded_properties
-from devmem.storage.postgres.transactions import Database
+from devmem.storage.postgres.transactions import Transactions
 from devmem.storage.tables import NOW
 from devmem.text.analysis import ANALYSIS_VERSION
 
@@ -116,8 +116,8 @@ def repair_store(url: str, name: str | None = None, *, busy_timeout: float = 30.
     access = Access(location=Location.parse(url, name), durability="full", busy_timeout=busy_timeout)
     store = access.location.number
     # Not run alone: a connection that is lost when all is committed must not make the repair a second one.
-    with closing(Database(access, store)) as database:
-        number = database.write(
+    with closing(Transactions(access)) as transactions:
+        number = transactions.write(
             lambda connection: connection.execute(composed(f"DELETE {_UNUSED}"), {"store": store}).rowcount
         )
     return [f"{number:,} attachments that no item uses were deleted"] if number else []

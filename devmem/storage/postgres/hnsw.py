@@ -18,7 +18,7 @@ from devmem.errors import CollectionClosedError, CollectionError
 from devmem.forks import abandon, follow_forks
 from devmem.storage.postgres.database import Access, Connection, composed, connect, translate_errors
 from devmem.storage.postgres.schema import owns_tables, table_of
-from devmem.storage.postgres.transactions import Database
+from devmem.storage.postgres.transactions import Transactions
 
 _LOG: Final = logging.getLogger(__name__)
 _EXACT_SEARCHES: Final = 20
@@ -64,16 +64,15 @@ FROM stores WHERE store = %(store)s
 class HnswIndex:
     """The index of one store's vectors. Thread-safe."""
 
-    def __init__(self, access: Access, database: Database, store: int, least: int | None) -> None:
+    def __init__(self, access: Access, transactions: Transactions, least: int | None) -> None:
         """Start nothing yet.
 
         Args:
             access: how the database is used, for the connection that builds the index.
-            database: its transactions.
-            store: number of the store.
+            transactions: those of the store.
             least: number of vectors from which it has an index; None for never.
         """
-        self._access, self._database, self._store, self.least = access, database, store, least
+        self._access, self._transactions, self._store, self.least = access, transactions, access.location.number, least
         self._lock, self._one_build = threading.Lock(), threading.Lock()
         self._searches, self._closed = 0, False
         self._thread: threading.Thread | None = None
@@ -131,7 +130,7 @@ class HnswIndex:
             dimension, is_large = found or (None, False)
             return dimension if is_large and 0 < (dimension or 0) <= MOST_COMPONENTS else None
 
-        dimension = self._database.read(read)
+        dimension = self._transactions.read(read)
         if dimension is None:
             return
         with translate_errors(str(self._access.location)), closing(connect(self._access)) as connection:
@@ -145,8 +144,8 @@ class HnswIndex:
                 with self._lock:
                     self._building = None
         # The model may have been replaced before the index was there to be dropped.
-        if self._database.read(self._dimension) != dimension:
-            self._database.write(lambda connection: drop_hnsw(connection, self._store))
+        if self._transactions.read(self._dimension) != dimension:
+            self._transactions.write(lambda connection: drop_hnsw(connection, self._store))
 
     def _dimension(self, connection: Connection) -> int | None:
         found = connection.execute("SELECT dimension FROM stores WHERE store = %s", (self._store,)).fetchone()

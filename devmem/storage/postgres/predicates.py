@@ -5,16 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 from devmem.model.conditions import TIME_PATTERN, Condition, Operator, Scalar
-from devmem.model.filters import SEQUENCE_KEY, metadata_key
-from devmem.storage.postgres.database import Connection, composed
+from devmem.model.filters import SEQUENCE_KEY
 from devmem.storage.postgres.rows import json_scalar
-from devmem.storage.postgres.schema import STORE_TABLES, dropped
-from devmem.storage.protocol import CollectionInfo
 from devmem.storage.sql import SQL_OPERATORS, Dialect, Sql
-from devmem.storage.tables import State
 
 
 class PostgresDialect(Dialect):
@@ -29,7 +25,7 @@ class PostgresDialect(Dialect):
     def __init__(self, store: int) -> None:
         """Take the number of the store."""
         self.of, self.into, self.own = f"store = {store:d}", "store, ", f"{store:d}, "
-        self.tail = ", tenant"
+        self.tail, self.last_change = ", tenant", f"SELECT changes FROM stores WHERE {self.of}"
 
     def literal(self, text: str) -> str:
         """Return a text as an expression without a parameter, nor a mark of one."""
@@ -111,119 +107,3 @@ def _zoned(time: str) -> str:
 def json_number(value: float) -> Decimal:
     """Return a number as a decimal, as `json_scalar` writes it."""
     return Decimal(json_scalar(value))
-
-
-_OF_COLUMN: Final = """
-SELECT DISTINCT "{column}" AS value FROM items
-WHERE {where} AND "{column}" IS NOT NULL AND starts_with("{column}", ?)
-ORDER BY value LIMIT ? OFFSET ?
-"""
-_OF_METADATA: Final = """
-SELECT value FROM (SELECT DISTINCT metadata -> ?::text AS value FROM items WHERE {where}) AS found
-WHERE jsonb_typeof(value) IN ('boolean', 'number', 'string')
-    AND (? = '' OR jsonb_typeof(value) = 'string' AND starts_with(value #>> '{{}}', ?))
-ORDER BY array_position(ARRAY['boolean', 'number', 'string'], jsonb_typeof(value)),
-    CASE WHEN jsonb_typeof(value) = 'number' THEN value::numeric END,
-    (value #>> '{{}}') COLLATE "C"
-LIMIT ? OFFSET ?
-"""
-
-
-def distinct_values(
-    connection: Connection, key: str, where: Sql, *, prefix: str, limit: int | None, offset: int
-) -> list[Scalar]:
-    """Return the distinct values of a key; see `Collection.values`.
-
-    Args:
-        connection: in a read transaction.
-        key: the name of a column, or `metadata.KEY`.
-        where: restricts the items.
-        prefix: of the values, which are texts then.
-        limit: maximum number of values; None for all.
-        offset: number of values to pass over.
-
-    Raises:
-        FilterError: no item has such a key.
-    """
-    condition, values = where
-    name, begin = metadata_key(key), prefix
-    parameters: list[Any]
-    if name is None:
-        query = _OF_COLUMN.format(column=key, where=condition)
-        parameters = [*values, begin, limit, offset]
-    else:
-        query = _OF_METADATA.format(where=condition)
-        parameters = [name, *values, begin, begin, limit, offset]
-    found = connection.execute(composed(query), parameters).fetchall()
-    return [value for (value,) in found]
-
-
-_OF_EACH_COLUMN: Final = 'SELECT "{column}", count(*) FROM items WHERE {where} GROUP BY 1'
-_OF_EACH_VALUE: Final = """
-SELECT CASE jsonb_typeof(found) WHEN 'array' THEN element ELSE found END, count(*)
-FROM (SELECT metadata -> ?::text AS found FROM items WHERE {where}) AS with_key
-LEFT JOIN LATERAL jsonb_array_elements(CASE jsonb_typeof(found) WHEN 'array' THEN found END) AS element ON true
-GROUP BY 1
-"""
-
-
-def value_counts(connection: Connection, key: str, where: Sql) -> list[tuple[Scalar | None, int]]:
-    """Return the values of a key, which is not a path, with the number of items that have each.
-
-    Args:
-        connection: in a read transaction.
-        key: the name of a column, or `metadata.KEY`.
-        where: restricts the items.
-
-    Raises:
-        FilterError: no item has such a key.
-    """
-    condition, values = where
-    name = metadata_key(key)
-    if name is None:
-        query, parameters = _OF_EACH_COLUMN.format(column=key, where=condition), values
-    else:
-        query, parameters = _OF_EACH_VALUE.format(where=condition), [name, *values]
-    found = connection.execute(composed(query), parameters).fetchall()
-    return [(value if isinstance(value, str | int | float) else None, count) for value, count in found]
-
-
-_COUNTS: Final = """
-SELECT model, dimension, (SELECT count(*) FROM items WHERE items.store = stores.store AND {shown}),
-    (SELECT count(*) FROM items WHERE items.store = stores.store AND {shown} AND waiting),
-    (SELECT count(*) FROM items WHERE items.store = stores.store AND archived)
-FROM stores WHERE store = ?
-"""
-_SIZE: Final = """
-SELECT COALESCE(sum(pg_total_relation_size(pg_class.oid)), 0)::bigint,
-    COALESCE(max(reltuples) FILTER (WHERE relname = 'items'), -1)
-FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(?) AND relkind = 'r'
-"""
-
-
-def read_info(connection: Connection, location: str, store: int, state: State) -> CollectionInfo:
-    """Return what the database reports; the size of a store is its share of all, by the number of items.
-
-    Args:
-        connection: in a read transaction.
-        location: of the store, without a password.
-        store: number of the store.
-        state: the items that count.
-
-    Raises:
-        CollectionError: the store was dropped.
-    """
-    found = connection.execute(composed(_COUNTS.format(shown=state.shown)), (store,)).fetchone()
-    if found is None:
-        raise dropped(location)
-    model, dimension, items, waiting, archived = found
-    ((size, in_all),) = connection.execute(composed(_SIZE), (list(STORE_TABLES),)).fetchall()
-    return CollectionInfo(
-        location=location,
-        items=items,
-        waiting=waiting if model else 0,
-        size_bytes=round(int(size) * items / max(in_all, items, 1)),
-        embedding=model,
-        dimension=dimension,
-        archived=archived,
-    )

@@ -6,13 +6,14 @@ in the statements that begin and end these.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 from psycopg.types.json import Jsonb
 
-from devmem.model.filters import SCOPE_PARTS
+from devmem.model.conditions import Scalar
+from devmem.model.filters import SCOPE_PARTS, Filter, metadata_key
 from devmem.model.items import MemoryItem, dump_item_json
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
@@ -37,9 +38,9 @@ from devmem.storage.postgres.rows import (
     of_item,
     vector_from,
 )
-from devmem.storage.postgres.schema import PASSAGE_BITS, owns_tables
-from devmem.storage.sql import Dialect
-from devmem.storage.tables import NOW, NewItem, Origin, StoreTables
+from devmem.storage.postgres.schema import PASSAGE_BITS, STORE_TABLES, owns_tables
+from devmem.storage.sql import Dialect, Sql
+from devmem.storage.tables import NOW, NewItem, Origin, State, StoreTables
 from devmem.storage.writing import (
     COLUMNS,
     INTEGER_COLUMNS,
@@ -57,14 +58,42 @@ _CONTENT: Final = (*(f'"{name}"' for name in COLUMNS), "derived", "waiting", "re
 _COPIED: Final = ", ".join(_CONTENT)
 """Columns that a copy of a version has in common with it."""
 _ORIGIN: Final = ("slot", "operation", "change_run", "change_actor", "began", "base")
-SELECT_WHOLE: Final = (
-    "SELECT items.row, body, vector_send(vector) FROM items "
-    f"LEFT JOIN vectors ON vectors.store = items.store AND vectors.passage = items.row << {PASSAGE_BITS}"
+_SELECT_WHOLE: Final = (
+    "SELECT row, body, (SELECT vector_send(vector) FROM vectors WHERE vectors.store = items.store "
+    f"AND vectors.passage = items.row << {PASSAGE_BITS}) FROM items"
 )
 """Selects row numbers and the arguments of `item_from`."""
 PROPERTIES: Final = "devmem"
 """Kind of the values that are properties of the store without a column in `stores`."""
 _COLUMN_PROPERTIES: Final = frozenset({"store_type", "analysis", "model", "dimension", "recorded"})
+
+
+_OF_COLUMN: Final = """
+SELECT DISTINCT "{column}" AS value FROM items
+WHERE {where} AND "{column}" IS NOT NULL AND starts_with("{column}", ?)
+ORDER BY value LIMIT ? OFFSET ?
+"""
+_OF_METADATA: Final = """
+SELECT value FROM (SELECT DISTINCT metadata -> ?::text AS value FROM items WHERE {where}) AS found
+WHERE jsonb_typeof(value) IN ('boolean', 'number', 'string')
+    AND (? = '' OR jsonb_typeof(value) = 'string' AND starts_with(value #>> '{{}}', ?))
+ORDER BY array_position(ARRAY['boolean', 'number', 'string'], jsonb_typeof(value)),
+    CASE WHEN jsonb_typeof(value) = 'number' THEN value::numeric END,
+    (value #>> '{{}}') COLLATE "C"
+LIMIT ? OFFSET ?
+"""
+_OF_EACH_COLUMN: Final = 'SELECT "{column}", count(*) FROM items WHERE {where} GROUP BY 1'
+_OF_EACH_VALUE: Final = """
+SELECT CASE jsonb_typeof(found) WHEN 'array' THEN element ELSE found END, count(*)
+FROM (SELECT metadata -> ?::text AS found FROM items WHERE {where}) AS with_key
+LEFT JOIN LATERAL jsonb_array_elements(CASE jsonb_typeof(found) WHEN 'array' THEN found END) AS element ON true
+GROUP BY 1
+"""
+_SIZE: Final = """
+SELECT COALESCE(sum(pg_total_relation_size(pg_class.oid)), 0)::bigint,
+    COALESCE(max(reltuples) FILTER (WHERE relname = 'items'), -1)
+FROM pg_class WHERE relnamespace = current_schema()::regnamespace AND relname = ANY(?) AND relkind = 'r'
+"""
 
 
 class PostgresTables(StoreTables):
@@ -102,8 +131,7 @@ class PostgresTables(StoreTables):
 
     def whole(self, clause: str, values: Sequence[object]) -> list[tuple[int, MemoryItem]]:
         """Return the rows and the items, with embeddings and attachments, that a clause after `WHERE` selects."""
-        clause = clause.replace(self.of, f"items.{self.of}", 1)
-        found = self.execute(f"{SELECT_WHOLE} WHERE {clause}", values)
+        found = self.execute(f"{_SELECT_WHOLE} WHERE {clause}", values)
         items = [item_from(*each) for each in found]
         with_attachments = inlined(items, lambda names: read_attachments(self.connection, self.store, names))
         return list(zip((row for row, *_ in found), with_attachments, strict=True))
@@ -127,6 +155,36 @@ class PostgresTables(StoreTables):
             )
             for item_id, each in found.items()
         }
+
+    def values(
+        self, state: State, key: str, where: Filter, now: float, *, prefix: str, limit: int | None, offset: int
+    ) -> list[Scalar]:
+        """Return the distinct values that the items of a state have."""
+        condition, values = self.dialect.where(where, now)
+        condition, name = f"{self.of} AND {state.shown} AND {condition}", metadata_key(key)
+        if name is None:
+            query = _OF_COLUMN.format(column=key, where=condition)
+            parameters: list[object] = [*values, prefix, limit, offset]
+        else:
+            query = _OF_METADATA.format(where=condition)
+            parameters = [name, *values, prefix, prefix, limit, offset]
+        return [value for (value,) in self.execute(query, parameters)]
+
+    def value_counts(self, key: str, where: Sql) -> Iterator[tuple[Scalar | None, int]]:
+        """Yield the values of a key, which is not a path, with the number of items that have each."""
+        condition, parameters = where
+        name = metadata_key(key)
+        if name is None:
+            query = _OF_EACH_COLUMN.format(column=key, where=condition)
+        else:
+            query, parameters = _OF_EACH_VALUE.format(where=condition), [name, *parameters]
+        for value, count in self.execute(query, parameters):
+            yield (value if isinstance(value, str | int | float) else None), count
+
+    def size_bytes(self, items: int) -> int:
+        """Return an estimate: the share of the store in the size of all, by the number of items."""
+        ((size, in_all),) = self.execute(_SIZE, (list(STORE_TABLES),))
+        return round(int(size) * items / max(float(in_all), items, 1))
 
     def property(self, name: str) -> str | int | None:
         """Return a recorded property of the store; None where it has none of the name."""

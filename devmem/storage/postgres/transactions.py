@@ -98,15 +98,15 @@ def _connect_for_items(access: Access) -> Connection:
     return connection
 
 
-class Database:
+class Transactions:
     """Transactions on one store of a database. Thread-safe.
 
     A transaction that came too late, or whose connection was lost, is tried again; none is committed twice.
     """
 
-    def __init__(self, access: Access, store: int) -> None:
+    def __init__(self, access: Access) -> None:
         """Connect on first use; the tables have to be there."""
-        self._access, self._location, self._store = access, str(access.location), store
+        self._access, self._location, self._store = access, str(access.location), access.location.number
         self._shared = _SharedPool.of(access)
         self._begin_reading: LiteralString = composed(
             f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {access.settings(writes=False)}"

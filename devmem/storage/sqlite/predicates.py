@@ -24,10 +24,11 @@ class SqliteDialect(Dialect):
 
     body, position = "CAST(body AS BLOB)", "instr"
     sequence = SEQUENCE
+    last_change = "SELECT number FROM changes ORDER BY number DESC LIMIT 1"
 
     def __init__(self, indexed: Collection[str] = ()) -> None:
         """Take the metadata keys that have an index."""
-        self._indexed = indexed
+        self.indexed = indexed
 
     def literal(self, text: str) -> str:
         """Return a text as an expression without a parameter."""
@@ -49,7 +50,7 @@ class SqliteDialect(Dialect):
     def metadata_condition(self, key: str, wanted: Condition) -> Sql:
         """Return the condition on a key of the metadata, by its index where it has one."""
         negation, condition = "NOT " if wanted.is_negative else "", wanted.positive
-        if key in self._indexed and "." not in key:
+        if key in self.indexed and "." not in key:
             value = metadata_value(key)
             predicate, values = _json_sql(_JsonValue(metadata_type(key), value, value), condition)
             return (f"({predicate}) IS NOT TRUE" if negation else predicate), values

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.model.conditions import Scalar, after_prefix
+from devmem.model.filters import Filter, metadata_key
 from devmem.model.items import MemoryItem, Vector, dump_item_json, load_item_json
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.models.given_vectors import PREFIX
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.attachments import AttachmentFiles
-from devmem.storage.sql import Dialect
+from devmem.storage.sql import Sql
 from devmem.storage.sqlite import database
 from devmem.storage.sqlite.compact_rows import (
     PARTS_OF_PASSAGE,
@@ -24,7 +27,9 @@ from devmem.storage.sqlite.compact_rows import (
     parts_of,
     split_codes,
 )
-from devmem.storage.tables import MISSING, NOW, NewItem, Origin, StoreTables
+from devmem.storage.sqlite.predicates import TEXT_MARK, SqliteDialect
+from devmem.storage.sqlite.schema import metadata_type, metadata_value
+from devmem.storage.tables import CURRENT, MISSING, NOW, NewItem, Origin, State, StoreTables
 from devmem.storage.writing import (
     COLUMNS,
     PreparedItem,
@@ -113,20 +118,41 @@ _COPY_PASSAGES: Final = (
     "SELECT ?, term_hashes, term_counts, term_length FROM passages WHERE row = ? ORDER BY passage"
 )
 _PASSAGES_OF: Final = "SELECT passage FROM passages WHERE row = ? ORDER BY passage"
-SELECT_WHOLE: Final = (
-    "SELECT items.row, CAST(body AS BLOB), content_hash, vector FROM items "
-    "LEFT JOIN vectors ON vectors.passage = (SELECT min(passage) FROM passages WHERE passages.row = items.row)"
+_SELECT_WHOLE: Final = (
+    "SELECT row, CAST(body AS BLOB), content_hash, (SELECT vector FROM vectors WHERE vectors.passage = "
+    "(SELECT min(passage) FROM passages WHERE passages.row = items.row)) FROM items"
 )
-"""Selects the arguments of `item_from_row`."""
+_INDEXED_COLUMNS: Final = frozenset({"agent", "user", "conversation", "trace"})
+_WALK: Final = """
+WITH RECURSIVE walk(value) AS (
+    SELECT min({value}) FROM items WHERE {first}
+    UNION ALL
+    SELECT (SELECT min({value}) FROM items WHERE {next}) FROM walk WHERE walk.value IS NOT NULL
+)
+SELECT value FROM walk WHERE value IS NOT NULL LIMIT ? OFFSET ?
+"""
+_VALUE_COUNTS: Final = """
+SELECT value, kind IN ('true', 'false'), count(*)
+FROM (
+    SELECT CASE entry.type WHEN 'array' THEN element.type ELSE entry.type END AS kind,
+        CASE entry.type WHEN 'array' THEN element.atom ELSE entry.atom END AS value
+    FROM items
+    LEFT JOIN json_each(body, '$.metadata') AS entry
+        ON entry.key = ?
+    LEFT JOIN json_each(CASE entry.type WHEN 'array' THEN entry.value ELSE '[]' END) AS element
+    WHERE {condition})
+GROUP BY 1, 2
+"""
 
 
 class SqliteTables(StoreTables):
     """The tables of a SQLite database."""
 
+    dialect: SqliteDialect
     restamp_after = 5_000
 
     def __init__(
-        self, connection: sqlite3.Connection, location: str, attachments: AttachmentFiles | None, dialect: Dialect
+        self, connection: sqlite3.Connection, location: str, attachments: AttachmentFiles | None, dialect: SqliteDialect
     ) -> None:
         """Take a connection in a transaction, the path of the file, its attachments, and how filters are written."""
         super().__init__(dialect, location)
@@ -154,15 +180,80 @@ class SqliteTables(StoreTables):
 
     def whole(self, clause: str, values: Sequence[object]) -> list[tuple[int, MemoryItem]]:
         """Return the rows and the items, with embeddings and attachments, that a clause after `WHERE` selects."""
-        found = self.execute(f"{SELECT_WHOLE} WHERE {clause}", values)
-        items = ((row, item_from_row(row, *rest)) for row, *rest in found)
-        resolve = self.attachments.resolve if self.attachments is not None else lambda item: item
-        return [(row, resolve(item)) for row, item in items]
+        found: list[tuple[int, MemoryItem]] = []
+        for row, body, digest, raw in self.execute(f"{_SELECT_WHOLE} WHERE {clause}", values):
+            item = load_item_json(body, digest, None if raw is None else decode_vectors([raw])[0])
+            found.append((row, item if self.attachments is None else self.attachments.resolve(item)))
+        return found
 
     def embeddings(self, ids: Sequence[str], shown: str) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of some items of a state that have them, by id."""
         found = ((item_id, read_embeddings(self.connection, item_id, shown)) for item_id in ids)
         return {item_id: each for item_id, each in found if each is not None}
+
+    def values(
+        self, state: State, key: str, where: Filter, now: float, *, prefix: str, limit: int | None, offset: int
+    ) -> list[Scalar]:
+        """Return the distinct values that the items of a state have."""
+        indexed, name = self.dialect.indexed, metadata_key(key)
+        filtered, parameters = self.dialect.where(where, now)
+        condition = f"{state.shown} AND {filtered}"
+        # Where an index has all that the filter admits in the order of the values, each is sought in the index behind
+        # the one before, instead of reading entry by entry.
+        if where.everything():
+            in_order = key in _INDEXED_COLUMNS or name in indexed
+        else:
+            is_of_one = (where.scope.user is not None and not where.include_unscoped) or "user" in where.unbound
+            in_order = key == "source_name" and is_of_one
+        expired = f"SELECT 1 FROM items WHERE {NOW} AND expires_at <= ? LIMIT 1"
+        walks = state is CURRENT and in_order and not self.execute(expired, (now,))
+        if walks and where.everything():
+            condition, parameters = NOW, []
+        table, value, kind = "items", key, "'text'"
+        if name is not None and name in indexed:
+            value, kind = metadata_value(name), metadata_type(name)
+        elif name is not None:
+            table, value, kind = "items, json_each(body, '$.metadata') AS entry", "entry.atom", "entry.type"
+            condition, parameters = f"{condition} AND entry.key = ?", [*parameters, name]
+        others: list[Scalar] = []
+        if name is not None and not prefix:
+            # Numbers come before texts in an index.
+            query = (
+                f"SELECT DISTINCT {value}, {kind} IN ('true', 'false') FROM {table} WHERE {condition} AND {value} < '' "
+                f"AND {kind} IN ('true', 'false', 'integer', 'real') ORDER BY 2 DESC, 1"
+            )
+            others = [bool(found) if is_flag else found for found, is_flag in self.execute(query, parameters)]
+        end = after_prefix(prefix)
+        texts = f"{condition} AND {kind} = 'text'{'' if end is None else f' AND {value} < {TEXT_MARK}'} AND {value}"
+        bounds = [*parameters, *([] if end is None else [end])]
+        first, values = f"{texts} >= {TEXT_MARK}", [*bounds, prefix]
+        if walks:
+            query = _WALK.format(value=value, first=first, next=f"{texts} > walk.value")
+            values += bounds
+        else:
+            query = f"SELECT DISTINCT {value} FROM {table} WHERE {first} ORDER BY 1 LIMIT ? OFFSET ?"
+        chosen = others[offset:][:limit]
+        wanted = -1 if limit is None else limit - len(chosen)
+        found = self.execute(query, (*values, wanted, max(offset - len(others), 0)))
+        return [*chosen, *(text for (text,) in found)]
+
+    def value_counts(self, key: str, where: Sql) -> Iterator[tuple[Scalar | None, int]]:
+        """Yield the values of a key, which is not a path, with the number of items that have each."""
+        condition, parameters = where
+        name = metadata_key(key)
+        if name is None:
+            query = f"SELECT {key}, 0, count(*) FROM items WHERE {condition} GROUP BY 1"
+        else:
+            query, parameters = _VALUE_COUNTS.format(condition=condition), [name, *parameters]
+        for value, is_flag, count in self.execute(query, parameters):
+            yield (bool(value) if is_flag and value is not None else value), count
+
+    def size_bytes(self, items: int) -> int:  # noqa: ARG002 - as the files are
+        """Return the size of the files on disk."""
+        if self.attachments is None:
+            return 0
+        files = (Path(self.location + suffix) for suffix in ("", "-wal", ".faiss"))
+        return sum(file.stat().st_size for file in files if file.exists()) + self.attachments.size_bytes()
 
     def property(self, name: str) -> str | int | None:
         """Return a recorded property of the store; None where it has none of the name."""
@@ -366,11 +457,6 @@ def read_embeddings(connection: sqlite3.Connection, item_id: str, shown: str = N
     return embeddings_from(list(each), stored_hash(content_hash, body))
 
 
-def item_from_row(_row: int, body: bytes, digest: str, vector: bytes | None) -> MemoryItem:
-    """Return the item of a selected row, with its embedding."""
-    return load_item_json(body, digest, None if vector is None else decode_vectors([vector])[0])
-
-
 def fetch_items(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, MemoryItem]:
     """Return items by row number, without their embeddings; one that is not there is `MISSING`."""
     found = dict.fromkeys(rows, MISSING)
@@ -379,9 +465,3 @@ def fetch_items(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int
         query = f"SELECT row, CAST(body AS BLOB) FROM items WHERE row IN ({', '.join('?' * len(part))})"
         found |= {row: load_item_json(body) for row, body in connection.execute(query, part)}
     return found
-
-
-def any_expired(connection: sqlite3.Connection, now: float) -> bool:
-    """Whether a current item is past its `expires_at` at `now` (seconds since the epoch)."""
-    query = f"SELECT 1 FROM items WHERE {NOW} AND expires_at <= ? LIMIT 1"
-    return connection.execute(query, (now,)).fetchone() is not None

@@ -15,7 +15,7 @@ from devmem.errors import BrainRedisError, DevmemError, Finding, NoVersionsError
 from devmem.model.results import Fact
 from devmem.models import Summarizer, TextModel
 from devmem.storage import Collection, Residue, StateKey, states_of
-from devmem.storage.tombstones import TombstoneCollection
+from devmem.storage.versions import VersionedCollection
 from devmem.stores import (
     TRUST,
     CollectionMemory,
@@ -236,7 +236,7 @@ class BrainMemory(CollectionMemory):
     def _leave_erased(self) -> None:
         """Remove items that are gone from their conversations, which a backup that was put in place brought back."""
         collection = self.collection
-        if not isinstance(collection, TombstoneCollection) or not collection.tombstones():
+        if not isinstance(collection, VersionedCollection) or not collection.tombstones():
             return
         for key in self.states.known():
             known = self.states.load(key).known_items()

@@ -90,7 +90,7 @@ def test_terms_are_counted_as_items_come_and_go(store_url: str) -> None:
         store.commit("r")
         store.erase(ids=["7"])
         for kept, wanted in ((counts, again), (totals, totals_again)):
-            assert store._fetch(kept, [store._store]) == store._fetch(wanted, [store._store])
+            assert store._fetch(kept, [store.database.store]) == store._fetch(wanted, [store.database.store])
 
 
 def test_an_erasure_leaves_no_term(store_url: str) -> None:
@@ -98,4 +98,4 @@ def test_an_erasure_leaves_no_term(store_url: str) -> None:
     with closing(PostgresCollection(store_url)) as store:
         store.add([MemoryItem(id="1", content_summary="tea"), MemoryItem(id="2", content_summary="quillfeather")])
         store.finish_erasure(store.begin_erasure(EraseRequest(ids=("2",))))
-        assert store._fetch("SELECT texts FROM terms WHERE store = %s", [store._store]) == [(1,)]
+        assert store._fetch("SELECT texts FROM terms WHERE store = %s", [store.database.store]) == [(1,)]

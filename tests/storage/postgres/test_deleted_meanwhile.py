@@ -72,4 +72,4 @@ def test_what_is_deleted_while_it_is_embedded_leaves_nothing(store_url: str) -> 
                 f"SELECT count(*) FROM {table} AS one WHERE store = %s AND NOT EXISTS (SELECT FROM {owner} AS owner "
                 f"WHERE owner.store = one.store AND owner.{place} = {number})"
             )
-            assert reader._fetch(orphans, [reader._store]) == [(0,)]
+            assert reader._fetch(orphans, [reader.database.store]) == [(0,)]

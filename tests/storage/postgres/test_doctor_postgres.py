@@ -81,8 +81,8 @@ def doctor(url: str, *options: str, code: int = 0) -> dict[str, Any]:
 def change(url: str, statement: str) -> None:
     """Change rows of the store behind devmem's back."""
     with closing(PostgresCollection(url)) as store:
-        text = composed(statement.replace("STORE", f"store = {store._store}"))
-        assert store._database.write(lambda connection: connection.execute(text).rowcount) > 0
+        text = composed(statement.replace("STORE", f"store = {store.database.store}"))
+        assert store.database.transactions.write(lambda connection: connection.execute(text).rowcount) > 0
 
 
 def test_a_sound_store_is_counted_and_what_waits_is_named(url: str) -> None:
@@ -105,8 +105,8 @@ WAITING = {
 def test_work_that_waits_is_named_and_left(store_url: str, statement: str) -> None:
     with closing(PostgresCollection(store_url)) as store:
         store.add(items())
-        text = composed(statement.replace("STORE", f"store = {store._store}"))
-        store._database.write(lambda connection: connection.execute(text))
+        text = composed(statement.replace("STORE", f"store = {store.database.store}"))
+        store.database.transactions.write(lambda connection: connection.execute(text))
         for _ in range(2):
             report = doctor(store_url)
             assert [one["message"] for one in report["findings"] if WAITING[statement] in one["message"]], report
@@ -146,7 +146,7 @@ def test_tables_of_another_devmem_are_named_and_left_alone(url: str) -> None:
     other = f"{url}&schema=of another devmem"
     with closing(PostgresCollection(other)) as store:
         text = composed("UPDATE properties SET value = '8' WHERE name = 'version'")
-        store._database.write(lambda connection: connection.execute(text))
+        store.database.transactions.write(lambda connection: connection.execute(text))
     assert "are of schema 8" in doctor(other, code=1)["findings"][0]["message"]
     with pytest.raises(CollectionError, match="tables of schema 8, and this devmem uses schema 1"):
         PostgresCollection(other)

@@ -45,9 +45,9 @@ def test_a_storm_of_processes_ends_none_as_busy(store_url: str, start_script: St
     storm(start_script, store_url)
     with closing(PostgresCollection(store_url)) as store:
         assert store.planned_erasures() == []
-        assert store._fetch("SELECT count(*) FROM items WHERE store = %s AND ended IS NOT NULL", [store._store]) == [
-            (0,)
-        ]
+        assert store._fetch(
+            "SELECT count(*) FROM items WHERE store = %s AND ended IS NOT NULL", [store.database.store]
+        ) == [(0,)]
 
 
 def _renamed(key: str, changed: str, tables: StoreTables) -> None:
@@ -62,7 +62,7 @@ def test_an_erasure_of_a_session_that_ended_is_finished(store_url: str) -> None:
         for name, part, value in (("a", 1, "0"), ("b", 3, "1000")):
             session = store.begin_erasure(EraseRequest(ids=(name,))).id.split(".")
             key, changed = ".".join(session), ".".join((*session[:part], value, *session[part + 1 :]))
-            store._writing(partial(_renamed, key, changed))
+            store.database.write(partial(_renamed, key, changed))
         with devmem.open(store_url, embedding=None) as memory:
             assert [record.id for record in memory] == ["c"]
         assert store.planned_erasures() == []

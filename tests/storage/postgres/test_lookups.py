@@ -38,20 +38,22 @@ def store(postgres_server: PostgresServer) -> Iterator[PostgresCollection]:
                 for at, (text, vector) in enumerate(zip(texts, _EMBEDDER.embed(texts), strict=True))
             ]
         )
-        opened._database.write(lambda connection: connection.execute("ANALYZE vectors, passages, tokens, items"))
+        opened.database.transactions.write(
+            lambda connection: connection.execute("ANALYZE vectors, passages, tokens, items")
+        )
         yield opened
 
 
 def _embeddings(store: PostgresCollection, connection: Connection) -> int:
-    return len(store._tables(connection).embeddings(_FEW, NOW))
+    return len(store.database._tables(connection).embeddings(_FEW, NOW))
 
 
 def _ended(store: PostgresCollection, connection: Connection) -> int:
-    return store._changes(store._tables(connection)).delete(_FEW, None)
+    return store._changes(store.database._tables(connection)).delete(_FEW, None)
 
 
 def _removed(store: PostgresCollection, connection: Connection) -> int:
-    return store._tables(connection).delete("id = ANY(?)", [_FEW])
+    return store.database._tables(connection).delete("id = ANY(?)", [_FEW])
 
 
 class _UndoneError(Exception):
@@ -75,7 +77,7 @@ def test_no_table_is_read_from_end_to_end(
         raise _UndoneError
 
     with pytest.raises(_UndoneError):
-        store._database.write(run)
+        store.database.transactions.write(run)
     assert found == [len(_FEW), 0]
 
 

@@ -42,7 +42,9 @@ def many(store_url: str) -> Iterator[tuple[PostgresCollection, np.ndarray]]:
 
 def _hnsw(store: PostgresCollection) -> list[tuple[object, ...]]:
     query = "SELECT 1 FROM pg_class WHERE relname = %s"
-    return store._database.read(lambda one: one.execute(query, (f"vectors_hnsw_{store._store}",)).fetchall())
+    return store.database.transactions.read(
+        lambda one: one.execute(query, (f"vectors_hnsw_{store.database.store}",)).fetchall()
+    )
 
 
 def test_candidates_that_were_deleted_do_not_end_a_search(many: tuple[PostgresCollection, np.ndarray]) -> None:
@@ -86,7 +88,7 @@ def test_a_schema_without_tables_is_not_that_of_other_stores(postgres_server: Po
         assert store.count() == 1
         other = postgres_server.url("two_schemas", store="notes", schema="beside")
         with closing(PostgresCollection(other)) as beside:
-            assert beside._store == store._store
+            assert beside.database.store == store.database.store
             beside.add([MemoryItem(content_summary="tea")])
         assert drop_store(other)
         assert store.count() == 1

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from devmem.storage.postgres.collection import PostgresCollection
-from devmem.storage.protocol import StateTable
+from devmem.storage.versions import StateTable
 
 pytestmark = pytest.mark.postgres
 

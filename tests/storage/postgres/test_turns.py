@@ -36,12 +36,12 @@ def test_a_deletion_beside_an_update_waits_for_it(store_url: str) -> None:
 
         def update(connection: Connection) -> None:
             changed = MemoryItem(id="1", content_summary="milk")
-            store._changes(store._tables(connection)).add([PreparedItem.of(changed)], Unique.ID, {}, None)
+            store._changes(store.database._tables(connection)).add([PreparedItem.of(changed)], Unique.ID, {}, None)
             deleted.append(pool.submit(store.delete, ids=["1"]).result)
             while not administrator.execute(_WAITING).rowcount:
                 pass
             other.add([MemoryItem(id="1", content_summary="nobody waits for it")])
 
-        store._database.write(update)
+        store.database.transactions.write(update)
         assert deleted[0]() == 1
         assert store.count() == 0

@@ -38,7 +38,7 @@ class TestVersions(VersionSuite):
 
 
 def rows(store: PostgresCollection, table: str) -> int:
-    ((count,),) = store._fetch(f"SELECT count(*) FROM {table} WHERE store = %s", [store._store])
+    ((count,),) = store._fetch(f"SELECT count(*) FROM {table} WHERE store = %s", [store.database.store])
     return int(count)
 
 

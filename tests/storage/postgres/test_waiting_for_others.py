@@ -57,12 +57,12 @@ def test_stores_of_two_schemas_do_not_wait_for_each_other(store_url: str) -> Non
         for store in (one, two):
             with closing(store.run("r")) as view:
                 view.add([TEA])
-        assert one._store == two._store
+        assert one.database.store == two.database.store
         one.commit("r", then=lambda: two.commit("r"))
         assert one.count() == two.count() == 1
         with one.states.exclusive("indexing"), two.states.exclusive("indexing"):
             one.replace_model("a", 16)
-            assert one._database.write(lambda _: two.replace_model("b", 16)) == 1
+            assert one.database.transactions.write(lambda _: two.replace_model("b", 16)) == 1
 
 
 @pytest.mark.parametrize("remove", ["delete", "erase"])
@@ -82,14 +82,14 @@ def test_no_embedding_stays_of_an_item_that_is_removed_meanwhile(store_url: str,
         store.add([TEA])
 
         def embed(connection: Connection) -> Future[int]:
-            assert store_embeddings(store._tables(connection), None, embeddings, CURRENT) == 1
+            assert store_embeddings(store.database._tables(connection), None, embeddings, CURRENT) == 1
             removed = pool.submit(getattr(store, remove), ids=["1"])
             wait_until(lambda: removed.done() or administrator.execute(waiting).fetchall() == [(1,)])
             return removed
 
-        assert store._database.write(embed).result(SECONDS) == 1
-        number = store._store
-        found = store._database.read(lambda one: one.execute(left, (number, number)).fetchall())
+        assert store.database.transactions.write(embed).result(SECONDS) == 1
+        number = store.database.store
+        found = store.database.transactions.read(lambda one: one.execute(left, (number, number)).fetchall())
         assert found == [(0,)]
 
 
