@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import wraps
 from hashlib import sha256
 from pathlib import Path
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar, Unpack
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -438,7 +438,7 @@ class JsonCollection:
             self._opened_beside.close()
 
 
-def open_json(location: str, options: CollectionOptions) -> JsonCollection:
+def open_json(location: str, _name: str | None, /, **options: Unpack[CollectionOptions]) -> JsonCollection:
     """Open the JSON file at a path, at `json:///relative.json` or at `json:////absolute.json`.
 
     Raises:
@@ -446,8 +446,8 @@ def open_json(location: str, options: CollectionOptions) -> JsonCollection:
     """
     return JsonCollection(
         path_of(location),
-        model=options.model,
-        index=options.index,
-        clock=options.clock,
-        busy_timeout=options.busy_timeout,
+        model=options.get("model"),
+        index=options.get("index"),
+        clock=options.get("clock", time.time),
+        busy_timeout=options.get("busy_timeout", 30.0),
     )

@@ -10,7 +10,7 @@ from devmem.errors import CollectionError, Finding, Level
 from devmem.model.results import FileReport, damage, refused_embeddings
 from devmem.redaction import location_without_credentials
 from devmem.storage.json_format import read_entries
-from devmem.storage.opening import STATES_SUFFIX, ExaminingOpener, RepairingOpener, file_of, find_opener
+from devmem.storage.opening import STATES_SUFFIX, DatabaseOpener, file_of, find_opener
 from devmem.storage.sqlite.examination import examine, report_of
 
 
@@ -29,7 +29,13 @@ def examine_location(location: str | None, name: str | None = None) -> Iterator[
         return
     file = file_of(location)
     if file is None:
-        yield _examine_database(location, name)
+        opener = find_opener(location)
+        note = Finding(message="databases of this kind are not examined; their own tools do that", level=Level.NOTE)
+        place = location_without_credentials(location)
+        if isinstance(opener, DatabaseOpener):
+            yield opener.examine(location, name)
+        else:
+            yield FileReport(path=place, kind="server", findings=[note])
         return
     path = Path(file)
     if path.suffix == ".json" and path.exists():
@@ -44,14 +50,6 @@ def examine_location(location: str | None, name: str | None = None) -> Iterator[
         yield FileReport(path=str(path), kind="collection", findings=[missing])
 
 
-def _examine_database(location: str, name: str | None) -> FileReport:
-    opener = find_opener(location)
-    if isinstance(opener, ExaminingOpener):
-        return opener.examine(location, name)
-    note = Finding(message="databases of this kind are not examined; their own tools do that", level=Level.NOTE)
-    return FileReport(path=location_without_credentials(location), kind="server", findings=[note])
-
-
 def repair_database(location: str) -> list[str] | None:
     """Rebuild what can be rebuilt of the store at a URL; return what was done, None where no database can do that.
 
@@ -60,7 +58,7 @@ def repair_database(location: str) -> list[str] | None:
         MissingExtraError: a package is missing; the error names the extra.
     """
     opener = find_opener(location)
-    return opener.repair(location, None) if isinstance(opener, RepairingOpener) else None
+    return opener.repair(location, None) if isinstance(opener, DatabaseOpener) else None
 
 
 def examine_sqlite(path: Path) -> FileReport:

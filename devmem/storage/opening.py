@@ -8,11 +8,10 @@ JSON are registered like the schemes of any other package.
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, cast, runtime_checkable
+from typing import Final, Protocol, TypedDict, Unpack, cast, runtime_checkable
 
 from devmem import telemetry
 from devmem.config.store import IndexConfig
@@ -21,7 +20,7 @@ from devmem.model.results import FileReport
 from devmem.models.embedder import ModelIdentity
 from devmem.plugin_registry import PluginRegistry
 from devmem.redaction import location_without_credentials
-from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, NO_STATES, Collection, Durability
+from devmem.storage.protocol import NO_STATES, Collection, Durability
 
 _FILE_URLS: Final = {"sqlite": "db", "json": "json"}
 """Schemes of files, with the ending of an example."""
@@ -98,33 +97,31 @@ MEMORY: Final = ":memory:"
 """Location of a SQLite collection that lives as long as the process."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionOptions:
-    """Options that every kind of collection is opened with."""
+class CollectionOptions(TypedDict, total=False):
+    """Options that every kind of collection is opened with; one that has no use for an option ignores it."""
 
-    model: ModelIdentity | None = None
+    model: ModelIdentity | None
     """Embedding model; without one the search is by text alone and new items wait for an embedding."""
-    store_type: str | None = None
+    store_type: str | None
     """Store type to record in a new collection; one of another type is refused."""
-    name: str | None = None
-    """Name of the store, by which a database that holds many tells them apart where the location does not."""
-    durability: Durability = "full"
-    index: IndexConfig | None = None
+    durability: Durability
+    index: IndexConfig | None
     """Options of the vector search; None takes the defaults."""
-    clock: Callable[[], float] = time.time
+    clock: Callable[[], float]
     """Current time in seconds since the epoch."""
-    busy_timeout: float = 30.0
+    busy_timeout: float
     """Seconds to wait for another process's write."""
-    history_days: float | None = DEFAULT_HISTORY_DAYS
-    """Days for which versions are kept after another one took their place; None permanently, 0 not at all. A place
-    without versions ignores it."""
+    history_days: float | None
+    """Days for which versions are kept after another one took their place; None permanently, 0 not at all."""
 
 
 class CollectionOpener(Protocol):
     """Opens the collections of one URL scheme; the object that an entry point names."""
 
-    def __call__(self, location: str, options: CollectionOptions, /) -> Collection:
+    def __call__(self, location: str, name: str | None, /, **options: Unpack[CollectionOptions]) -> Collection:
         """Open the collection at a location: the whole URL, or the path where the location was one.
+
+        `name` is the store's, by which a database that holds many tells them apart where the location does not.
 
         Raises:
             CollectionError: it cannot be opened; the error's type and text say why and what to do.
@@ -134,7 +131,11 @@ class CollectionOpener(Protocol):
 
 @runtime_checkable
 class DatabaseOpener(Protocol):
-    """Abilities that an opener of databases may have besides opening; asked for with `isinstance`."""
+    """Abilities that an opener of databases may have besides opening; asked for with `isinstance`.
+
+    `name` is the store's where the location names none. Each method raises `CollectionError` where the database cannot
+    be used.
+    """
 
     keeps_states: bool
     """Whether its collections are `StatefulCollection`s."""
@@ -149,51 +150,19 @@ class DatabaseOpener(Protocol):
         ...
 
     def inspect(self, location: str, name: str | None, /) -> StoreMetadata | None:
-        """Return what is recorded about the store at a location; None where there is none yet.
+        """Return what is recorded about the store at a location; None where there is none yet."""
+        ...
 
-        `name` is the store's where the location names none.
+    def examine(self, location: str, name: str | None, /) -> FileReport:
+        """Report on the store at a location, without changing it: damage, and work that waits."""
+        ...
 
-        Raises:
-            CollectionError: the database cannot be reached.
-        """
+    def repair(self, location: str, name: str | None, /) -> list[str]:
+        """Rebuild what can be rebuilt of the store at a location; return what was done, one line each."""
         ...
 
     def drop(self, location: str, name: str | None, /) -> bool:
-        """Drop the store at a location with everything in it; return whether there was one.
-
-        `name` is the store's where the location names none.
-
-        Raises:
-            CollectionError: it cannot be dropped.
-        """
-        ...
-
-
-@runtime_checkable
-class ExaminingOpener(Protocol):
-    """Ability of an opener of databases to examine a store without changing it; asked for with `isinstance`."""
-
-    def examine(self, location: str, name: str | None, /) -> FileReport:
-        """Report on the store at a location: damage, and work that waits.
-
-        `name` is the store's where the location names none.
-
-        Raises:
-            CollectionError: the database cannot be reached.
-        """
-        ...
-
-
-@runtime_checkable
-class RepairingOpener(Protocol):
-    """Ability of an opener of databases to repair a store; asked for with `isinstance`."""
-
-    def repair(self, location: str, name: str | None, /) -> list[str]:
-        """Rebuild what can be rebuilt of the store at a location; return what was done, one line each.
-
-        Raises:
-            CollectionError: it cannot be repaired.
-        """
+        """Drop the store at a location with everything in it; return whether there was one."""
         ...
 
 
@@ -228,55 +197,26 @@ def find_opener(location: str) -> CollectionOpener:
 
 
 def open_collection(
-    location: str | None,
-    *,
-    model: ModelIdentity | None = None,
-    store_type: str | None = None,
-    name: str | None = None,
-    durability: Durability = "full",
-    index: IndexConfig | None = None,
-    clock: Callable[[], float] = time.time,
-    busy_timeout: float = 30.0,
-    history_days: float | None = DEFAULT_HISTORY_DAYS,
+    location: str | None, *, name: str | None = None, **options: Unpack[CollectionOptions]
 ) -> Collection:
     """Open the collection that a location names.
 
     Args:
         location: `memory/store.db`, `memory.json` or `scheme://...`; None is a collection in memory.
-        model: see `CollectionOptions`, as for the next six.
-        store_type: see there.
-        name: see there.
-        durability: see there.
-        index: see there.
-        clock: see there.
-        busy_timeout: see there.
-        history_days: see there.
+        name: name of the store, by which a database that holds many tells them apart where the location does not.
+        options: see `CollectionOptions`.
 
     Raises:
         CollectionError: no package opens the scheme, or the collection cannot be opened; user and password of a URL are
             masked in it.
     """
     place = MEMORY if location is None else location
-    options = CollectionOptions(
-        model=model,
-        store_type=store_type,
-        name=name,
-        durability=durability,
-        index=index,
-        clock=clock,
-        busy_timeout=busy_timeout,
-        history_days=history_days,
-    )
     opener = find_opener(place)
-    if not telemetry.is_enabled() or not _is_new_file(location):
-        return opener(place, options)
-    with telemetry.memory_operation("create_memory_store", name or place):
-        return opener(place, options)
-
-
-def _is_new_file(location: str | None) -> bool:
     file = None if location is None else file_of(location)
-    return file is not None and not Path(file).exists()
+    if not telemetry.is_enabled() or file is None or Path(file).exists():
+        return opener(place, name, **options)
+    with telemetry.memory_operation("create_memory_store", name or place):
+        return opener(place, name, **options)
 
 
 def check_location(location: str, *, states: bool) -> None:

@@ -52,6 +52,3 @@ def test_every_collection_gives_back_what_it_got_and_finds_it(batch: list[Memory
                     best, *_ = collection.search(SearchQuery(vector=item.embedding))
                     assert best.similarity == pytest.approx(1.0, abs=ROUNDED)
             collection.close()
-
-
-"""Both halves of a surrogate pair, which JSON takes for the character."""

@@ -57,11 +57,6 @@ def files(path: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
-def test_small_ones_stay_in_the_row(collection: SqliteCollection, path: Path) -> None:
-    collection.add([pictured("small", LARGE[:SMALL_SIZE])])
-    assert files(path) == []
-
-
 def test_the_row_refers_to_the_file(collection: SqliteCollection, path: Path) -> None:
     """Named by its content, with its size and hash; equal content is one file."""
     collection.add([pictured("one"), pictured("two")])
@@ -145,13 +140,6 @@ def test_a_store_that_was_renamed(collection: SqliteCollection, path: Path) -> N
     again.clear()
     again.close()
     assert files(moved) == []
-
-
-def test_a_path_of_the_callers_own_is_left_alone(collection: SqliteCollection) -> None:
-    ref = AttachmentRef(attachment_id="x", local_path="somewhere/picture.png")
-    block = SnapshotBlock(block=MessageBlock(type="image", attachment=ref))
-    collection.add([MemoryItem(id="1", content_summary="x", output_snapshot=MemoryContentSnapshot(blocks=(block,)))])
-    assert attachment(collection.get(["1"])[0]) == ref
 
 
 def test_a_file_stays_as_long_as_a_version_names_it(path: Path, clock: ManualClock) -> None:

@@ -93,18 +93,6 @@ def test_a_process_that_dies_while_it_forgets(tmp_path: Path, start_script: Star
     assert outcomes == {0, 1}, "some died before it was decided, some after"
 
 
-def test_what_a_process_that_died_had_begun_is_counted_by_the_next(tmp_path: Path, start_script: StartScript) -> None:
-    """A memory that was open all the time counts the item, as long as it is there."""
-    for number in range(1, 10):
-        path = tmp_path / f"{number}.db"
-        with devmem.open(path, embedding=None) as memory:
-            memory.add("stays", id="other")
-            assert start_script(_KILLED, path, number / 10).wait(60) == 9
-            is_there = memory.get("second") is not None
-            assert memory.forget("second").items == 1 or not is_there
-            assert [record.id for record in memory] == ["other"]
-
-
 def test_of_two_erasures_of_an_item_the_first_counts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the other one deletes it first."""
     path, counts = tmp_path / "notes.db", list[int]()
@@ -125,29 +113,6 @@ def test_of_two_erasures_of_an_item_the_first_counts_it(tmp_path: Path, monkeypa
             counts.append(memory.forget("a").items)
         assert len(memory) == 0
     assert counts == [0, 1]
-
-
-@pytest.mark.parametrize("by", ["id", "user"])
-def test_of_those_that_forget_an_item_at_once_one_counts_it(tmp_path: Path, by: str) -> None:
-    path, threads = tmp_path / "notes.db", 4
-    names = [f"item {number}" for number in range(10)]
-    with devmem.open(path, embedding=None) as memory:
-        for name in names:
-            memory.add(f"Quillfeather {name}", id=name, user=name)
-    barrier = threading.Barrier(threads)
-
-    def forget(_: int) -> list[int]:
-        counts = []
-        with devmem.open(path, embedding=None) as memory:
-            for name in names:
-                barrier.wait()
-                counts.append((memory.forget(name) if by == "id" else memory.forget(user=name)).items)
-        return counts
-
-    with ThreadPoolExecutor(threads) as pool:
-        counted = list(pool.map(forget, range(threads)))
-    assert [sum(counts) for counts in zip(*counted, strict=True)] == [1] * len(names)
-    assert left_in(tmp_path, "Quillfeather") == set()
 
 
 def test_a_storm_of_erasures(tmp_path: Path) -> None:

@@ -39,13 +39,6 @@ def test_every_file_of_a_new_store_is_its_owners(tmp_path: Path, notes: Notes, e
     assert set(modes(tmp_path).values()) == {0o600}
 
 
-def test_a_link_to_a_file_that_is_still_missing(tmp_path: Path) -> None:
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "store.db").symlink_to(tmp_path / "elsewhere" / "store.db")
-    SqliteCollection(tmp_path / "store.db").close()
-    assert modes(tmp_path / "elsewhere") == {"store.db": 0o600}
-
-
 def test_an_existing_file_keeps_its_mode(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     SqliteCollection(path).close()

@@ -16,9 +16,7 @@ from devmem.storage import (
     SqliteCollection,
     above,
     contains,
-    contains_text,
     one_of,
-    starts_with,
 )
 from devmem.testing import ManualClock
 from tests.collection_suite.agreement import FILTERS, ITEMS, NOW, check_agreement
@@ -57,29 +55,16 @@ def test_a_database_agrees_with_admits(items: list[MemoryItem], filters: list[Fi
     [
         (lambda: Filter(scope=Scope(user=5)), "scope.user"),  # type: ignore[arg-type]
         (lambda: Filter(scope_in={"usr": one_of("a")}), "scope_in"),
-        (lambda: Filter(scope_in={"user": "a"}), "scope_in['user']"),  # type: ignore[dict-item]
-        (lambda: Filter(scope_in={"user": above(3)}), "scope_in['user']"),
         (lambda: Filter(after="2024"), "after"),  # type: ignore[arg-type]
-        (lambda: Filter(before=float("nan")), "before"),
         (lambda: Filter(min_trust=True), "min_trust"),
-        (lambda: Filter(source_name=5), "source_name"),  # type: ignore[arg-type]
-        (lambda: Filter(source_kind=one_of(1)), "source_kind"),
         (lambda: Filter(metadata={"room": None}), "metadata['room']"),  # type: ignore[dict-item]
-        (lambda: Filter(metadata={"room": ["a"]}), "metadata['room']"),  # type: ignore[list-item]
-        (lambda: Filter(unbound=("usr",)), "unbound"),
         (lambda: Filter(any_of=({},)), "any_of"),  # type: ignore[arg-type]
-        (lambda: Filter(none_of=({},)), "none_of"),  # type: ignore[arg-type]
         (lambda: Filter(source_kind="flie"), "source_kind"),
         (lambda: Filter(scope_in={"user": contains("a")}), "scope_in['user']"),
         (lambda: Filter(any_of=tuple(Filter(metadata={"k": n}) for n in range(500))), "any_of"),
-        (lambda: contains_text("\x01a"), "values"),
         (lambda: Condition(Operator.EXISTS, ("yes",)), "values"),
-        (lambda: Condition(Operator.AFTER, ("yesterday",)), "values"),
-        (lambda: above(True), "values"),
         (lambda: above(float("nan")), "values"),
-        (lambda: starts_with(5), "values"),  # type: ignore[arg-type]
         (lambda: one_of(*range(10_001)), "values"),
-        (lambda: one_of(b"raw"), "values"),  # type: ignore[arg-type]
     ],
 )
 def test_a_filter_that_means_nothing_is_refused(made: object, field: str) -> None:

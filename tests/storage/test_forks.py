@@ -103,11 +103,6 @@ def test_both_sides_search_and_write(start_script: StartScript, tmp_path: Path, 
     assert len(found) == count + 5
 
 
-@pytest.mark.parametrize("handle", ["inherited", "new"])
-def test_a_model_on_numpy_embeds_on_both_sides(start_script: StartScript, tmp_path: Path, handle: str) -> None:
-    assert run(start_script, _TWO_SIDES, tmp_path, 300, "minilm", handle) == 0
-
-
 @pytest.mark.parametrize("method", ["fork", "forkserver"])
 def test_pools_of_multiprocessing_search(start_script: StartScript, tmp_path: Path, method: str) -> None:
     script = """

@@ -94,14 +94,6 @@ def test_a_deletion_on_a_full_disk_works_or_says_why(
     collection.close()
 
 
-DELETIONS: dict[str, Callable[[SqliteCollection, str], int]] = {
-    "delete": lambda collection, name: collection.delete(ids=[name]),
-    "erase": lambda collection, name: collection.erase(ids=[name]),
-    "trim": lambda collection, _: collection.trim(keep=collection.count() - 1),
-    "pop": lambda collection, _: len(collection.pop()),
-}
-
-
 def test_a_deletion_without_any_room_names_the_way_out(small_disk: Path, notes: Notes, embedder: HashEmbedder) -> None:
     path, ballast = small_disk / "store.db", small_disk / "ballast"
     with closing(SqliteCollection(path, model=embedder.identity)) as collection:

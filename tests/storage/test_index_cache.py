@@ -155,9 +155,3 @@ def test_a_cache_from_before_another_model(store: Path, embedder: HashEmbedder) 
     for file, content in before.items():
         file.write_bytes(content)
     check(store, other)
-
-
-def test_closing_while_an_index_is_made(tmp_path: Path, notes: Notes, embedder: HashEmbedder) -> None:
-    path = tmp_path / "store.db"
-    fill(path, embedder, notes(0, 2400))
-    check(path, embedder)

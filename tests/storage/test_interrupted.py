@@ -33,28 +33,6 @@ def test_another_model_while_the_file_is_open(tmp_path: Path, embedder: HashEmbe
     assert [item.id for item in there.waiting(5)] == ["2"]
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_what_is_not_in_the_json_file_is_not_in_memory(
-    tmp_path: Path, error: BaseException, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    collection = JsonCollection(tmp_path / "memory.json")
-    _fail_to_write(collection, monkeypatch, error)
-    assert collection.count() == 0
-    collection.add([MemoryItem(content_summary="one")])
-    _fail_to_write(collection, monkeypatch, error)
-    assert collection.count() == JsonCollection(tmp_path / "memory.json").count() == 1
-
-
-def _fail_to_write(collection: JsonCollection, monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    def failing(*_: object) -> None:
-        raise error
-
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", failing)
-        with pytest.raises((CollectionUnwritableError, KeyboardInterrupt)):
-            collection.add([MemoryItem(content_summary="never written")])
-
-
 def test_a_model_that_could_not_be_replaced_in_a_json_file(
     tmp_path: Path, embedder: HashEmbedder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

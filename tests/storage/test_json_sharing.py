@@ -6,11 +6,9 @@ import errno
 import json
 import os
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,18 +33,6 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path, start_script: StartScri
     assert told["torn"] == 0
     assert told["reads"] > 10
     assert reader.wait(timeout=60) == 0
-
-
-def test_two_processes_lose_nothing(tmp_path: Path, operator: Callable[[Path], Any]) -> None:
-    """Last writer wins would lose half of it: two DevAll runs on one path do that."""
-    path = tmp_path / "memory.json"
-    one, two = operator(path), operator(path)
-    for n in range(40):
-        assert one("add", texts={f"one {n}": f"note {n} of one"}) == ["stored"]
-        assert two("add", texts={f"two {n}": f"note {n} of two"}) == ["stored"]
-    assert (one.finish(), two.finish()) == (0, 0)
-    wanted = [name for n in range(40) for name in (f"one {n}", f"two {n}")]
-    assert [entry["id"] for entry in json.loads(path.read_text())] == wanted
 
 
 def test_processes_that_write_at_once(tmp_path: Path, start_script: StartScript, workers: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -69,19 +68,6 @@ def test_a_misspelled_url_does_not_become_a_file(location: str, message: str, tm
 )
 def test_messages_show_no_user_and_no_password(text: str, shown: str) -> None:
     assert without_credentials(text) == shown
-
-
-@pytest.mark.parametrize("part", ["postgres:", "postgresql://a?b", "://a:b"])
-def test_a_long_message_takes_no_longer_whatever_it_quotes(part: str) -> None:
-    """A server's error may quote any text."""
-
-    def seconds(text: str) -> float:
-        started = time.process_time()
-        assert without_credentials(text) == text
-        return time.process_time() - started
-
-    hostile = part * (40_000 // len(part))
-    assert seconds(hostile) < 100 * seconds("x " * 20_000)
 
 
 def test_states_are_kept_by_files_and_postgresql() -> None:

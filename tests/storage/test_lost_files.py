@@ -67,11 +67,3 @@ def test_a_json_file_that_is_deleted_while_it_is_open(tmp_path: Path, use: str) 
     path.unlink()
     again = JsonCollection(path)
     assert again.count() == 0, "opened again it starts empty"
-
-
-def test_a_json_file_that_was_never_written(tmp_path: Path) -> None:
-    collection = JsonCollection(tmp_path / "memory.json")
-    assert collection.count() == 0
-    assert collection.delete(ids=["1"]) == 0
-    collection.add([MemoryItem(content_summary="tea")])
-    assert collection.count() == 1

@@ -10,7 +10,7 @@ import pytest
 
 from devmem import MemoryItem
 from devmem.errors import CollectionError, MissingExtraError
-from devmem.storage import CollectionInfo, CollectionOptions, JsonCollection, SqliteCollection, open_collection
+from devmem.storage import CollectionInfo, JsonCollection, SqliteCollection, open_collection
 from devmem.stores import ModelIdentity
 from tests.plugins.strangers import install
 
@@ -51,8 +51,8 @@ def test_an_unknown_scheme_names_those_that_are_known() -> None:
 
 
 OPENER = """
-def open_cloud(location, options):
-    return (location, options)
+def open_cloud(location, name, **options):
+    return (location, name, options)
 """
 
 
@@ -65,8 +65,8 @@ def test_a_strangers_scheme_gets_the_url_and_the_options(tmp_path: Path, monkeyp
     folder = cloud(tmp_path, "cloud-dist", "cloud_opener")
     monkeypatch.syspath_prepend(folder)
     model = ModelIdentity(name="m", dimension=3)
-    opened: Any = open_collection("Cloud://host/x", model=model, store_type="notes")
-    assert opened == ("Cloud://host/x", CollectionOptions(model=model, store_type="notes"))
+    opened: Any = open_collection("Cloud://host/x", name="x", model=model, store_type="notes")
+    assert opened == ("Cloud://host/x", "x", {"model": model, "store_type": "notes"})
 
 
 def test_two_packages_that_claim_one_scheme_are_both_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,7 +85,7 @@ def test_an_opener_that_cannot_be_imported_names_its_package(tmp_path: Path, mon
 REFUSING = """
 from devmem.errors import CollectionError
 
-def open_cloud(location, options):
+def open_cloud(location, name, **options):
     raise CollectionError(location, f"no answer from {location}")
 """
 

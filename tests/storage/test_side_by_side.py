@@ -97,22 +97,6 @@ def test_searches_do_not_wait_for_one_another(location: str) -> None:
     collection.close()
 
 
-def test_each_gets_what_it_gets_alone(collection: SqliteCollection, embedder: HashEmbedder) -> None:
-    for number in range(30):
-        collection.add(batch(number, embedder))
-    collection.delete(ids=[item.id for item in batch(7, embedder)])
-    asked = queries(embedder)
-    alone = [found(collection, query) for query in asked]
-
-    def all_queries(offset: int) -> list[list[tuple[str, float]]]:
-        order = [*range(offset, len(asked)), *range(offset)]
-        by_number = {number: found(collection, asked[number]) for number in order}
-        return [by_number[number] for number in range(len(asked))]
-
-    for results in together([lambda offset=offset: all_queries(offset) for offset in (0, 9, 17, 25)]):  # type: ignore[misc]
-        assert results == alone
-
-
 def test_beside_a_writer_each_sees_one_moment(collection: SqliteCollection, embedder: HashEmbedder) -> None:
     """Of what is stored and deleted together, all is found or nothing, and at the end what a new opening finds."""
     writing = threading.Event()

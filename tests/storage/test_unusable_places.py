@@ -18,7 +18,6 @@ from filelock import FileLock
 
 import devmem
 from devmem import MemoryItem
-from devmem.encryption import protect
 from devmem.errors import (
     CollectionBusyError,
     CollectionDamagedError,
@@ -26,7 +25,6 @@ from devmem.errors import (
     CollectionInUseError,
     CollectionUnwritableError,
     EmbeddingMismatchError,
-    EncryptionError,
 )
 from devmem.storage import JsonCollection, SearchQuery, SqliteCollection, open_collection
 from devmem.stores import CollectionMemory, ModelIdentity
@@ -88,15 +86,6 @@ def test_a_file_that_is_no_database(tmp_path: Path, content: bytes) -> None:
     check_refused(path, CollectionDamagedError)
 
 
-def test_an_empty_file_becomes_a_collection(tmp_path: Path) -> None:
-    """`touch` made it, or a crash before the first write."""
-    path = tmp_path / "store.db"
-    path.touch()
-    collection = SqliteCollection(path)
-    collection.add([MemoryItem(content_summary="x")])
-    collection.close()
-
-
 @pytest.mark.parametrize("mode", ["delete", "wal"])
 def test_the_database_of_another_program(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "bank.db"
@@ -135,28 +124,6 @@ def test_an_overwritten_page(store: Path, embedder: HashEmbedder, page: int) -> 
         with contextlib.suppress(CollectionDamagedError):
             use()
     collection.close()
-
-
-def test_a_folder_as_path(tmp_path: Path) -> None:
-    for name in ("folder.db", "folder.json"):
-        (tmp_path / name).mkdir()
-        check_refused(tmp_path / name, CollectionUnwritableError)
-
-
-@pytest.mark.parametrize("name", ["store.db", "store.json"])
-def test_a_file_as_folder(tmp_path: Path, name: str) -> None:
-    (tmp_path / "file").write_text("x")
-    place = str(tmp_path / "file" / name)
-    with pytest.raises(CollectionUnwritableError, match="file"):
-        open_collection(place).add([MemoryItem(content_summary="x")])
-
-
-@pytest.mark.parametrize("name", ["store.db", "store.json"])
-def test_a_read_only_folder(sealed: Callable[[], Path], name: str) -> None:
-    path = sealed() / name
-    with pytest.raises(CollectionUnwritableError) as caught:
-        open_collection(str(path)).add([MemoryItem(content_summary="x")])
-    assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["store.db", "store.json"])
@@ -217,38 +184,6 @@ def test_a_log_that_cannot_be_read_without_writing_is_named(tmp_path: Path, seal
     assert not (tmp_path / "copy.db").exists()
 
 
-def test_a_file_that_cannot_be_written_is_examined_and_copied(
-    tmp_path: Path, sealed: Callable[[], Path], notes: Notes
-) -> None:
-    path = tmp_path / "sealed" / "store.db"
-    with closing(SqliteCollection(path)) as collection:
-        collection.add(notes(0, 20))
-    sealed()
-    run_devmem("doctor", path)
-    run_devmem("backup", path, tmp_path / "copy.db")
-    for options in ([], ["--force"]):
-        run_devmem("restore", path, tmp_path / "restored.db", *options)
-        with closing(SqliteCollection(tmp_path / "restored.db")) as restored:
-            assert restored.count() == 20
-    assert "store" in run_devmem("restore", tmp_path / "copy.db", path, "--force", code=2).stderr
-    assert [each.name for each in path.parent.iterdir()] == ["store.db"]
-
-
-def test_a_memory_that_cannot_be_written_answers(tmp_path: Path, sealed: Callable[[], Path]) -> None:
-    path = tmp_path / "sealed" / "notes.db"
-    with devmem.open(path, embedding=None) as memory:
-        memory.add("Ann likes tea.", user="ann")
-    sealed()
-    with devmem.open(path, embedding=None) as memory:
-        assert [hit.text for hit in memory.search("tea", user="ann")] == ["Ann likes tea."]
-        assert "Ann likes tea." in memory.context("tea", user="ann")
-        with pytest.raises(CollectionUnwritableError, match="opened for reading only"):
-            memory.add("Ann likes coffee.", user="ann")
-        with pytest.raises(CollectionUnwritableError, match="opened for reading only"):
-            memory.forget(user="ann")
-        assert memory.count(user="ann") == 1
-
-
 def test_the_file_of_another_type_of_store(store: Path) -> None:
     with pytest.raises(CollectionInUseError, match=r"'simple'.*'blackboard'"):
         SqliteCollection(store, store_type="blackboard")
@@ -306,17 +241,6 @@ def test_a_lock_file_that_is_never_released(tmp_path: Path) -> None:
     assert one.count() == 1
 
 
-def test_a_copied_store_has_its_own_life(store: Path, notes: Notes, embedder: HashEmbedder) -> None:
-    copy = store.with_name("copy.db")
-    shutil.copy(store, copy)
-    one, two = (SqliteCollection(path, model=embedder.identity) for path in (store, copy))
-    one.delete(ids=["note 1"])
-    two.add(notes(200, 201))
-    assert (one.count(), two.count()) == (199, 201)
-    one.close()
-    two.close()
-
-
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_file_that_goes_away_while_it_is_open(store: Path, tmp_path: Path, replaced: bool) -> None:
     """Nothing is written into a file that nobody will find, or into a log that belongs to another one."""
@@ -330,19 +254,6 @@ def test_a_file_that_goes_away_while_it_is_open(store: Path, tmp_path: Path, rep
     with pytest.raises(CollectionUnwritableError, match="while it was open"):
         collection.add([MemoryItem(content_summary="lost?")])
     collection.close()
-
-
-def test_an_encrypted_memory_that_cannot_be_written_answers(tmp_path: Path, sealed: Callable[[], Path]) -> None:
-    path, key = tmp_path / "sealed" / "notes.db", bytes(range(7, 39))
-    with devmem.open(path, embedding=None, key=key) as memory:
-        memory.add("Ann likes tea.", user="ann")
-    protect(path, None)
-    sealed()
-    with pytest.raises(EncryptionError, match="another key"):
-        devmem.open(path, embedding=None, key=bytes(32))
-    with devmem.open(path, embedding=None, key=key) as memory:
-        assert [hit.text for hit in memory.search("tea", user="ann")] == ["Ann likes tea."]
-    protect(path, None)
 
 
 def test_a_vector_of_another_length_is_named_and_embedded_again(tmp_path: Path) -> None:

@@ -62,18 +62,6 @@ def test_a_clock_that_is_set_back_leaves_no_overlap(tmp_path: Path) -> None:
         assert (first.began.at or 0) < (first.ended.at or 0) == second.began.at
 
 
-def test_versions_outlive_the_process(tmp_path: Path) -> None:
-    clock, path = ManualClock(), tmp_path / "store.db"
-    with closing(SqliteCollection(path, clock=clock)) as collection:
-        collection.add([MemoryItem(id="1", content_summary="one")])
-        then = clock()
-        clock.advance(60)
-        collection.add([MemoryItem(id="1", content_summary="two")])
-    with closing(SqliteCollection(path, clock=clock)) as again, closing(again.as_of(then)) as earlier:
-        assert [item.content_summary for item in earlier.scan()] == ["one"]
-        assert len(again.history("1")) == 2
-
-
 def test_two_openings_see_one_history(tmp_path: Path) -> None:
     """An index of a state follows what another opening erases."""
     clock, path = ManualClock(), tmp_path / "store.db"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Unpack
 
 from devmem.errors import MissingExtraError
 from devmem.model.results import FileReport
@@ -25,21 +25,11 @@ class PostgresOpener:
 
     keeps_states: bool = True
 
-    def __call__(self, location: str, options: CollectionOptions, /) -> PostgresCollection:
+    def __call__(self, location: str, name: str | None, /, **options: Unpack[CollectionOptions]) -> PostgresCollection:
         """Open the store; raises `CollectionError` where it cannot be opened."""
         with _packages():
             from devmem.storage.postgres.collection import PostgresCollection
-        return PostgresCollection(
-            location,
-            name=options.name,
-            model=options.model,
-            store_type=options.store_type,
-            durability=options.durability,
-            index=options.index,
-            history_days=options.history_days,
-            clock=options.clock,
-            busy_timeout=options.busy_timeout,
-        )
+        return PostgresCollection(location, name=name, **options)
 
     def check(self, location: str, /) -> None:
         """Check the URL; raises `CollectionError` where it is wrong."""

@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, TypeVar, Unpack
 from uuid import uuid4
 
 from devmem.config.store import IndexConfig
@@ -320,19 +320,10 @@ def _remove(file: Path) -> list[Residue]:
     return []
 
 
-def open_sqlite(location: str, options: CollectionOptions) -> SqliteCollection:
+def open_sqlite(location: str, _name: str | None, /, **options: Unpack[CollectionOptions]) -> SqliteCollection:
     """Open the SQLite file at a path, at `sqlite:///relative.db` or at `sqlite:////absolute.db`.
 
     Raises:
         CollectionError: it cannot be opened.
     """
-    return SqliteCollection(
-        path_of(location),
-        model=options.model,
-        store_type=options.store_type,
-        durability=options.durability,
-        index=options.index,
-        clock=options.clock,
-        busy_timeout=options.busy_timeout,
-        history_days=options.history_days,
-    )
+    return SqliteCollection(path_of(location), **options)

@@ -75,23 +75,3 @@ def test_a_large_batch_is_stored_as_single_items_are(store_url: str) -> None:
         for at in range(SIZE):
             collection.add([item(at)])
     assert contents(at_once) == contents(one_by_one)
-
-
-def test_a_large_batch_replaces_items_and_keeps_their_versions(store_url: str) -> None:
-    with closing(PostgresCollection(store_url, model=MODEL)) as collection:
-        collection.add([item(at) for at in range(SIZE)])
-        newer = [MemoryItem(id=f"item {at}", content_summary=f"Replaced {at}") for at in range(SIZE)]
-        outcomes = collection.add(newer)
-        assert {each.status for each in outcomes} == {WriteStatus.SUPERSEDED}
-        assert collection.count() == SIZE
-        history = [each.item.content_summary for each in collection.history(newer[5].id)]
-        assert history == ["Launch number 5. ", "Replaced 5"]
-
-
-def test_embeddings_of_many_waiting_items_are_stored(store_url: str) -> None:
-    with closing(PostgresCollection(store_url, model=MODEL)) as collection:
-        collection.add([MemoryItem(id=str(at), content_summary=f"Number {at}") for at in range(SIZE)])
-        vectors = {str(at): PassageEmbeddings.of(np.eye(4, dtype=np.float32)[at % 4]) for at in range(SIZE)}
-        assert collection.set_embeddings(vectors) == SIZE
-        assert not collection.waiting(1)
-        assert collection.embeddings(["7"])["7"].vectors.tolist() == [[0.0, 0.0, 0.0, 1.0]]

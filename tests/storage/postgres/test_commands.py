@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -49,17 +48,6 @@ def test_a_command_that_reads_makes_neither_tables_nor_a_store(
         assert connection.execute("SELECT to_regnamespace('devmem')").fetchone() == (None,)
 
 
-def test_stores_that_were_never_written_to_are_listed_without_being_made(
-    store_url: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    file = tmp_path_factory.mktemp("workflow") / "team.yaml"
-    file.write_text(WORKFLOW.format(url=store_url, more=""))
-    for _ in range(2):
-        (row,) = json.loads(run("stores", file, "--json").stdout)["stores"]
-        assert (row["items"], row["error"]) == (0, None)
-    assert "does not exist yet" in run("list", file).output
-
-
 def test_reindex_counts_the_items_of_the_store_that_the_workflow_names(
     postgres_server: PostgresServer, other_database: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -73,15 +61,6 @@ def test_reindex_counts_the_items_of_the_store_that_the_workflow_names(
         run("add", file, "The launch is on June 2nd.")
         assert "notes: 0 of 1 item embedded by minilm" in run("reindex", file).stdout
         assert connection.execute("SELECT name FROM devmem.stores").fetchall() == [("notes",)]
-
-
-def test_drop_names_the_store_and_not_the_database_alone(
-    store_url: str, postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    run("add", store_url, "The launch is on June 2nd.")
-    file = tmp_path_factory.mktemp("workflow") / "team.yaml"
-    file.write_text(WORKFLOW.format(url=postgres_server.url(), more=""))
-    assert "&store=notes would be dropped" in run("forget", file, "--drop", code=2).output
 
 
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
@@ -105,13 +84,6 @@ def test_the_encoding_of_the_connection_holds_every_text(
     url = store_url if way == "environment" else f"{store_url}&client_encoding=latin1"
     run("add", url, "茶 in the morning")
     assert "茶" in run("search", store_url, "茶").stdout
-
-
-def test_what_never_reached_the_server_was_not_written(postgres_server: PostgresServer) -> None:
-    missing = run("add", postgres_server.url("no_such_database"), "hello", code=2).output
-    assert "check the name, or make the database" in missing
-    unreachable = run("add", "postgresql://127.0.0.1:1/team", "hello", code=2).output
-    assert "nothing was written" in unreachable
 
 
 def test_a_timeout_below_a_millisecond_is_not_unlimited(store_url: str) -> None:

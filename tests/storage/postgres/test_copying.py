@@ -95,21 +95,6 @@ def test_versions_move_with_their_times_vectors_and_runs(tmp_path: Path, store_u
     assert "note 1" in str(told[0])
 
 
-def test_fields_move_with_their_store(tmp_path: Path, store_url: str) -> None:
-    """Searches go by them, in the database and back in a file."""
-    model = HashTokenEmbedder(32)
-    with devmem.open(tmp_path / "notes.db", embedding=model, fields=["title"]) as memory:
-        memory.add("Tea at three.", id="tea", metadata={"title": "the night train"})
-        memory.add("No field.", id="none", metadata={"title": "a bare heading"}, fields=[])
-    for first, second in ((tmp_path / "notes.db", store_url), (store_url, tmp_path / "back.db")):
-        with devmem.open(first, embedding=model) as one, devmem.open(second, embedding=model) as two:
-            assert copy_items(one.store, two.store, lambda _: None).identical
-    for place in (store_url, tmp_path / "back.db"):
-        with devmem.open(place, embedding=model) as memory:
-            assert found(memory, "the night train") == ("tea", "title")
-            assert found(memory, "a bare heading") is None
-
-
 def found(memory: MemoryReader, text: str) -> tuple[str, str | None] | None:
     """Return the item that has this very text, and the field in which it is."""
     best = memory.search(text)[0]
@@ -143,21 +128,6 @@ def test_vectors_and_token_codes_go_along_where_the_model_is_the_same(
             same = all((before[name].vectors == after[name].vectors).all() for name in ids)
             assert same or other == "another"
             assert [after[name].tokens is not None for name in ids] == [before[n].tokens is not None for n in ids]
-
-
-def test_a_store_is_embedded_again_by_another_model(tmp_path: Path, store_url: str) -> None:
-    def workflow(name: str, embedding: str) -> Path:
-        config = f"{{memory_path: '{store_url}', embedding: {embedding}}}"
-        path = tmp_path / name
-        path.write_text(f"memory: [{{name: notes, type: simple, config: {config}}}]\n")
-        return path
-
-    first = workflow("first.yaml", "{provider: minilm}")
-    second = workflow("second.yaml", "{provider: minilm, params: {use_chunking: true}}")
-    run("add", first, "notes", "The launch is in June.")
-    assert "devmem reindex" in run("search", second, "notes", "launch", code=2).output
-    assert "1 item" in run("reindex", second, "notes").output
-    assert "The launch is in June." in run("search", second, "notes", "When does it start?").output
 
 
 def test_a_conversation_keeps_its_summaries(tmp_path: Path, store_url: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,13 +62,6 @@ def url(store_url: str) -> str:
     return store_url
 
 
-def test_nothing_waits_where_no_model_is_configured(store_url: str) -> None:
-    with closing(PostgresCollection(store_url)) as store:
-        store.add(items()[1:2])
-    report = doctor(store_url)
-    assert (report["waiting"], report["findings"]) == (0, [])
-
-
 def doctor(url: str, *options: str, code: int = 0) -> dict[str, Any]:
     result = CliRunner().invoke(app, ["doctor", url, "--json", *options])
     assert result.exit_code == code, result.output
@@ -118,14 +110,6 @@ def test_an_erasure_that_did_not_end_is_named(url: str) -> None:
         assert "1 erasures that have begun" in str(doctor(url)["findings"])
         store.finish_erasure(plan)
     assert "erasures" not in str(doctor(url)["findings"])
-
-
-def test_it_examines_the_stores_of_a_workflow(url: str, tmp_path: Path) -> None:
-    team = tmp_path / "team.yaml"
-    team.write_text(f"memory: [{{name: notes, type: simple, config: {{memory_path: '{url}'}}}}]\n")
-    result = CliRunner().invoke(app, ["doctor", str(team), "--json"])
-    (report,) = json.loads(result.stdout)
-    assert (result.exit_code, report["store"], report["sound"]) == (0, "notes", True)
 
 
 def test_it_makes_no_store_and_changes_none(url: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem.stores import Embedder, MemoryQuery, StoreSetup
+from devmem.stores import Embedder, StoreSetup
 from devmem.testing import HashEmbedder
 from devmem_stores.file import FileConfig, FileMemory
 
@@ -52,28 +52,8 @@ def open_files(store_url: str, tmp_path: Path, docs: Path) -> Iterator[OpenFiles
     assert {file.parent for file in tmp_path.rglob("*") if file.is_file()} <= {docs}
 
 
-def found(store: FileMemory, text: str) -> list[str]:
-    return [hit.item.content_summary for hit in store.search(MemoryQuery(text=text, limit=20))]
-
-
 def chunks(store: FileMemory) -> list[str]:
     return sorted(item.content_summary for item in store.collection.scan())
-
-
-def test_another_machine_finds_everything_indexed(open_files: OpenFiles, docs: Path) -> None:
-    one, two = open_files(), open_files()
-    first = one.index()
-    assert (len(first.new), first.chunks) == (6, 6)
-    second = two.index()
-    assert (second.unchanged, second.stored, second.embedded) == (6, 0, 0)
-    (docs / "page0.md").write_text("# Page 0\n\nThe boiler of house 0 is red.\n")
-    (docs / "page1.md").unlink()
-    (docs / "page2.md").rename(docs / "moved.md")
-    third = two.index()
-    assert (len(third.changed), len(third.deleted), len(third.renamed), third.embedded) == (1, 1, 1, 1)
-    assert chunks(one) == chunks(two)
-    assert any("red" in text for text in found(one, "boiler of house 0"))
-    assert one.plan().is_empty()
 
 
 def test_machines_that_index_at_once_agree(open_files: OpenFiles) -> None:

@@ -8,9 +8,7 @@ import pytest
 
 import devmem
 from devmem import MemoryItem, Scope, Workflow, load_workflow, open_stores
-from devmem.storage import EraseRequest
 from devmem.storage.postgres.collection import PostgresCollection
-from devmem.stores import CollectionMemory
 from tests.conftest import StartScript
 
 pytestmark = pytest.mark.postgres
@@ -72,22 +70,6 @@ def test_another_machine_finishes_what_was_decided(
     assert devmem.forget(team, user="ann").items == 0
 
 
-def test_the_receipt_counts_what_another_machine_erased(
-    team: Workflow, tmp_path: Path, store_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    there = _team(tmp_path / "there", store_url)
-    begin = CollectionMemory.begin_erasure
-
-    def begin_and_open(store: CollectionMemory, request: EraseRequest) -> int:
-        count = begin(store, request)
-        assert _users(there) <= {"ann", "bob"}
-        return count
-
-    monkeypatch.setattr(CollectionMemory, "begin_erasure", begin_and_open)
-    receipt = devmem.forget(team, user="ann")
-    assert [(each.store, each.items) for each in receipt.stores] == [(name, 1) for name in NAMES]
-
-
 def test_a_database_that_cannot_be_told_is_named_in_the_receipt(
     team: Workflow, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -99,15 +81,4 @@ def test_a_database_that_cannot_be_told_is_named_in_the_receipt(
     assert {left.place for left in receipt.left if left.failed} == set(NAMES)
     assert "only this machine knows" in caplog.text
     monkeypatch.undo()
-    assert _users(team) == {"bob"}
-
-
-def test_a_database_that_cannot_be_told_beforehand_keeps_none_of_the_others(
-    team: Workflow, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fails(_store: CollectionMemory, _erasing: EraseRequest) -> int:
-        raise OSError("no room")
-
-    monkeypatch.setattr(CollectionMemory, "begin_erasure", fails)
-    assert devmem.forget(team, user="ann").items == len(NAMES)
     assert _users(team) == {"bob"}

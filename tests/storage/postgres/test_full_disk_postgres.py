@@ -13,17 +13,12 @@ import psycopg
 import pytest
 
 import devmem
-from devmem.errors import CollectionBusyError, CollectionUnwritableError
-from devmem.model.items import MemoryItem
-from devmem.storage import SearchQuery
-from devmem.storage.postgres.collection import PostgresCollection
+from devmem.errors import CollectionUnwritableError
 from tools.postgres_server import PostgresServer
 
 pytestmark = [pytest.mark.postgres, pytest.mark.slow]
 
 MEGABYTES = 20
-MEGABYTES_OF_LOG = 48
-"""Room for three files of the log, which have 16 MB."""
 
 
 @contextmanager
@@ -47,20 +42,6 @@ def server() -> Iterator[PostgresServer]:
     """A server with a small disk for the database `tiny`; its log of commits is on another one."""
     with closing(PostgresServer()) as server, small_disk(server, MEGABYTES) as disk:
         make_database(server, disk / "tables")
-        yield server
-
-
-@pytest.fixture
-def server_of_log() -> Iterator[PostgresServer]:
-    """A server whose log of commits alone is on a small disk."""
-    with closing(PostgresServer(durable=True)) as server, small_disk(server, MEGABYTES_OF_LOG) as disk:
-        server.stop()
-        log = server.data / "pg_wal"
-        shutil.move(log, disk / "pg_wal")
-        log.symlink_to(disk / "pg_wal")
-        for path in (disk / "pg_wal", *(disk / "pg_wal").rglob("*")):
-            shutil.chown(path, server.data.stat().st_uid)
-        server.start()
         yield server
 
 
@@ -109,45 +90,3 @@ def test_what_was_acknowledged_stays_and_room_makes_it_go_on(server: PostgresSer
     with devmem.open(url, embedding=None) as memory:
         assert {record.id for record in memory} == {*acknowledged[5:], "last"}
         assert memory.search("with room again", limit=1)[0].text == "with room again"
-
-
-def fill_log(store: PostgresCollection) -> tuple[list[str], list[str], str]:
-    """Add items until the log is full; return the acknowledged ids, those of the last write, and its error."""
-    stored: list[str] = []
-    for number in range(2000):
-        batch = [
-            MemoryItem(id=f"{number}/{at}", content_summary=f"note {number} {at} " + os.urandom(2000).hex())
-            for at in range(20)
-        ]
-        ids = [item.id for item in batch]
-        try:
-            store.add(batch)
-        except (CollectionBusyError, CollectionUnwritableError) as error:
-            return stored, ids, str(error)
-        stored += ids
-    raise AssertionError("the log is not full yet")
-
-
-def test_a_full_disk_of_the_log_loses_nothing_that_was_acknowledged(server_of_log: PostgresServer) -> None:
-    """PostgreSQL ends then, and recovers once an administrator made room."""
-    filler = server_of_log.folder / "small" / "filler"
-    url = server_of_log.url(store="notes")
-    with closing(PostgresCollection(url, busy_timeout=2.0)) as store:
-        store.add([MemoryItem(id="first", content_summary="the first note")])
-        filler.write_bytes(bytes(shutil.disk_usage(filler.parent).free))
-        acknowledged, last, said = fill_log(store)
-        assert acknowledged
-        assert "server" in said
-        with pytest.raises((CollectionBusyError, CollectionUnwritableError)):
-            store.add([MemoryItem(id="refused", content_summary="nothing can be stored now")])
-        filler.unlink()
-        if server_of_log.is_running:
-            server_of_log.kill()
-        server_of_log.start()
-        found = {item.id for item in store.scan()}
-        assert found - {*last} == {"first", *acknowledged}
-        assert found & {*last} in (set(), set() if "this write failed as a whole" in said else {*last})
-        store.add([MemoryItem(id="later", content_summary="a quokka with room again")])
-        assert [hit.item.id for hit in store.search(SearchQuery(text="quokka"))] == ["later"]
-    with closing(PostgresCollection(url)) as store:
-        assert {item.id for item in store.scan()} == found | {"later"}

@@ -79,18 +79,3 @@ def test_no_table_is_read_from_end_to_end(
     with pytest.raises(_UndoneError):
         store.database.transactions.write(run)
     assert found == [len(_FEW), 0]
-
-
-def test_what_is_removed_takes_its_passages_along(store: PostgresCollection) -> None:
-    texts = [f"bus {number}" for number in range(3)]
-    items = [
-        MemoryItem(id=f"bus {at}", content_summary=text, embedding=vector)
-        for at, (text, vector) in enumerate(zip(texts, _EMBEDDER.embed(texts), strict=True))
-    ]
-    store.add(items)
-    counted = "SELECT count(*) FROM {} WHERE is_current"
-    counts = [store._fetch(counted.format(table), [])[0][0] for table in ("passages", "vectors")]
-    assert store.delete(ids=["bus 0", "bus 2"]) == 2
-    left = [store._fetch(counted.format(table), [])[0][0] for table in ("passages", "vectors")]
-    assert [before - after for before, after in zip(counts, left, strict=True)] == [2, 2]
-    assert store.embeddings(["bus 1"])["bus 1"].vectors == pytest.approx(_EMBEDDER.embed(texts[1:2]), abs=1e-6)

@@ -57,14 +57,6 @@ def test_of_many_that_count_at_once_none_is_lost(table: StateTable) -> None:
     assert table.get([key]) == {key: b"40"}
 
 
-def test_stores_have_values_of_their_own(store_url: str) -> None:
-    key = ("state", "ann")
-    with closing(PostgresCollection(store_url)) as mine, closing(PostgresCollection(f"{store_url}&tenant=b")) as other:
-        mine.states.write({key: b"mine"})
-        assert other.states.get([key]) == {}
-        assert list(other.states.scan("state")) == []
-
-
 def test_one_process_at_a_time_is_in_an_exclusive_block(store_url: str) -> None:
     entered = Event()
     with closing(PostgresCollection(store_url)) as one, closing(PostgresCollection(store_url)) as two:

@@ -9,11 +9,8 @@ import pytest
 from pydantic import JsonValue
 
 from devmem.testing import StoreSuite
-from devmem_stores.blackboard import BlackboardMemory
 from devmem_stores.brain import BrainMemory
 from devmem_stores.conversation import ConversationMemory
-from devmem_stores.long_term import LongTermMemory
-from devmem_stores.role_zero import RoleZeroMemory
 from devmem_stores.simple import SimpleMemory
 
 pytestmark = pytest.mark.postgres
@@ -27,20 +24,6 @@ class InDatabase(StoreSuite):
 
 class TestSimple(InDatabase):
     store_class = SimpleMemory
-
-
-class TestBlackboard(InDatabase):
-    store_class = BlackboardMemory
-    searches = embeds = False
-
-
-class TestLongTerm(InDatabase):
-    store_class = LongTermMemory
-
-
-class TestRoleZero(InDatabase):
-    store_class = RoleZeroMemory
-    config: ClassVar[Mapping[str, JsonValue]] = {"memory_k": 2}
 
 
 class TestConversation(InDatabase):

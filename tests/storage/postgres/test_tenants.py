@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from pathlib import Path
 
 import psycopg
 import pytest
-from typer.testing import CliRunner
 
-import devmem
-from devmem.cli.app import app
 from devmem.errors import CollectionError
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, Scope, SnapshotBlock
@@ -110,21 +106,6 @@ def test_whoever_names_no_tenant_gets_an_error(secured: Secured, user: str) -> N
         for table in ["stores", *STORE_TABLES]:
             with pytest.raises(psycopg.errors.UndefinedObject, match=r"devmem\.tenant"):
                 connection.execute(f"SELECT * FROM {table}")
-
-
-def test_a_tenant_neither_sees_nor_changes_what_is_of_another(secured: Secured) -> None:
-    with secured.connect() as connection:
-        connection.execute("SET search_path = devmem")
-        connection.execute("SET devmem.tenant = 'zeta'")
-        for table in ("items", "states", "stores"):
-            ((seen,),) = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
-            assert seen == 1
-        assert connection.execute("DELETE FROM items").rowcount == 1
-        with secured.connect("postgres") as administrator:
-            store = administrator.execute("SELECT store FROM devmem.stores WHERE tenant = 'acme'").fetchone()
-        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
-            connection.execute("INSERT INTO terms(store, tenant, term, texts) VALUES (%s, 'acme', 1, 1)", store)
-    assert texts(secured.url("acme")) == ["The launch of acme."]
 
 
 OTHERS = ("acme", "large")
@@ -303,29 +284,6 @@ def test_every_index_begins_with_the_store(secured: Secured) -> None:
     assert {column for _, column in indexes} == {"store", "terms"}
 
 
-DISTRIBUTES = """
-CREATE TABLE public.distributed(name text, by text, beside text);
-CREATE FUNCTION public.create_distributed_table(regclass, text, colocate_with text DEFAULT 'default') RETURNS void
-    LANGUAGE sql AS 'INSERT INTO public.distributed VALUES ($1::text, $2, $3)'
-"""
-
-
-def test_a_database_that_distributes_tables_gets_them_by_store(postgres_server: PostgresServer) -> None:
-    """The function stands for that of Citus; what others refer to comes first."""
-    with psycopg.connect(Location.parse(postgres_server.url()).conninfo, autocommit=True) as administrator:
-        administrator.execute("CREATE DATABASE spread")
-    url = postgres_server.url("spread", store="notes")
-    with psycopg.connect(Location.parse(url).conninfo, autocommit=True) as administrator:
-        administrator.execute(DISTRIBUTES)
-        with closing(PostgresCollection(url)) as notes:
-            notes.add([MemoryItem(content_summary="tea")])
-        found = administrator.execute("SELECT name, by, beside FROM public.distributed").fetchall()
-    assert found[0] == ("stores", "store", "default")
-    assert sorted(found[1:]) == sorted((table, "store", "stores") for table in STORE_TABLES)
-    names = [name for name, *_ in found]
-    assert names.index("attachments") < names.index("attachment_uses")
-
-
 def test_a_store_is_dropped_and_the_others_stay(secured: Secured) -> None:
     with closing(PostgresCollection(secured.url("large"))) as reader:
         assert len(reader.search(SearchQuery(text="launch", limit=10))) == 1
@@ -346,17 +304,3 @@ def test_a_store_is_dropped_and_the_others_stay(secured: Secured) -> None:
         ]
         assert counts == [(1,)] * 6
     assert texts(secured.url("large", "owner")) == []
-
-
-def test_the_command_drops_a_store_of_a_workflow(store_url: str, tmp_path: Path) -> None:
-    path = tmp_path / "team.yaml"
-    path.write_text(f"memory: [{{name: notes, type: simple, config: {{memory_path: '{store_url}'}}}}]\n")
-    with devmem.open(f"{path}#notes") as memory:
-        memory.add("The launch is in June.")
-    unasked = CliRunner().invoke(app, ["forget", str(path), "notes", "--drop"])
-    assert (unasked.exit_code, "add --yes" in unasked.output) == (2, True)
-    assert CliRunner().invoke(app, ["forget", str(path), "notes", "--drop", "--yes"]).exit_code == 0
-    again = CliRunner().invoke(app, ["forget", str(path), "notes", "--drop", "--yes"])
-    assert (again.exit_code, "there is no such store" in again.output) == (2, True)
-    with devmem.open(f"{path}#notes") as memory:
-        assert len(memory) == 0

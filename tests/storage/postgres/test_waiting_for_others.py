@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager
 import numpy as np
 import psycopg
 import pytest
-from psycopg import errors
 
 from devmem.errors import CollectionBusyError
 from devmem.model.items import MemoryItem
@@ -20,7 +19,7 @@ from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.changes import store_embeddings
 from devmem.storage.postgres import database, transactions
 from devmem.storage.postgres.collection import PostgresCollection
-from devmem.storage.postgres.database import Access, Connection, is_lost
+from devmem.storage.postgres.database import Access, Connection
 from devmem.storage.postgres.location import Location
 from devmem.storage.tables import CURRENT
 
@@ -104,11 +103,6 @@ def test_a_connection_that_the_server_ended_while_nobody_used_it_is_replaced(sto
         wait_until(lambda: administrator.execute(query).fetchall() == [(0,)])
         store.add([MemoryItem(id="2", content_summary="milk")])
         assert store.count() == 2
-
-
-@pytest.mark.parametrize("error", [errors.IdleSessionTimeout, errors.IdleInTransactionSessionTimeout])
-def test_a_session_that_the_server_ended_is_a_lost_connection(error: type[psycopg.Error]) -> None:
-    assert is_lost(error("terminating connection"))
 
 
 @contextmanager

@@ -116,17 +116,6 @@ def test_entry_that_cannot_be_read_is_set_aside(make: MakeOutbox) -> None:
     assert "cannot be read" in (outbox.refusal("1") or "")
 
 
-def test_entries_can_be_listed_from_both_ends_and_looked_up(make: MakeOutbox) -> None:
-    outbox = make(limit=1000)
-    outbox.put({str(number): f"text {number}" for number in range(600)})
-    assert [entry.key for entry in outbox.entries()] == [str(number) for number in range(600)]
-    assert [entry.key for entry in outbox.entries(newest_first=True)] == [
-        str(number) for number in reversed(range(600))
-    ]
-    assert [entry.key for entry in outbox.get(["7", "none", "3"])] == ["7", "3"]
-    assert outbox.remove(["7", "none"]) == 1
-
-
 def test_nothing_is_made_before_the_first_write(tmp_path: Path) -> None:
     outbox = Outbox(tmp_path / "box.db", dump=str, load=load)
     assert (outbox.waiting(), outbox.refused(), outbox.get(["1"]), outbox.remove(["1"])) == (0, 0, [], 0)
