@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
@@ -173,7 +173,7 @@ def _counts(connection: sqlite3.Connection) -> dict[str, int]:
 def _replace(file: Path, content: bytes) -> None:
     copy = _copy_name(file)
     try:
-        with open(copy, "xb", opener=_create_private) as written:
+        with open(copy, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as written:
             written.write(content)
         _sync(copy)
         _put_in_place(copy, file, wipe=False)
@@ -183,10 +183,6 @@ def _replace(file: Path, content: bytes) -> None:
 
 def _copy_name(file: Path) -> Path:
     return file.with_name(f"{file.name}.{uuid4().hex}.part")
-
-
-def _create_private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
 
 
 def _sync(file: Path) -> None:
@@ -209,12 +205,8 @@ def _put_in_place(copy: Path, file: Path, *, wipe: bool) -> None:
             finally:
                 os.close(folder)
         if wipe and os.fstat(replaced.fileno()).st_nlink == 0:
-            for part in _zeros(os.fstat(replaced.fileno()).st_size):
-                replaced.write(part)
+            size = os.fstat(replaced.fileno()).st_size
+            for start in range(0, size, _BLOCK_SIZE):
+                replaced.write(bytes(min(_BLOCK_SIZE, size - start)))
             replaced.flush()
             os.fsync(replaced.fileno())
-
-
-def _zeros(size: int) -> Iterator[bytes]:
-    for start in range(0, size, _BLOCK_SIZE):
-        yield bytes(min(_BLOCK_SIZE, size - start))

@@ -267,13 +267,10 @@ class ItemChanges:
         condition, values = self._condition(where)
         clause = f"{self._shown} AND {condition} ORDER BY items.row DESC LIMIT ?"
         found = self._tables.whole(clause, (*values, max(count, 0)))
-        self._end_rows([row for row, _ in found], _FORGOTTEN)
+        if found:
+            self._writer.end(*self._tables.dialect.among("row", [row for row, _ in found]), _FORGOTTEN)
         self._writer.stamp(self._clock())
         return [item for _, item in found]
-
-    def _end_rows(self, rows: Sequence[int], ending: VersionEnd) -> None:
-        if rows:
-            self._writer.end(*self._tables.dialect.among("row", rows), ending)
 
     def delete(self, ids: Sequence[str] | None, where: Filter | None) -> int:
         """Delete the items with these ids that match the filter; None for either does not restrict."""

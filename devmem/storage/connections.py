@@ -173,7 +173,12 @@ class ConnectionPool(Generic[C]):
             # snapshot even after a rollback: whoever used it next would not see what was written since.
             connection.close()
             raise
-        self._give_back(connection)
+        if len(self._idle) >= _KEPT:
+            connection.close()
+        else:
+            self._idle.append(connection)
+        if self._closed:
+            self.close()
         return result
 
     def _take(self) -> C:
@@ -184,14 +189,6 @@ class ConnectionPool(Generic[C]):
             return self._idle.pop()
         except IndexError:
             return self._connect()
-
-    def _give_back(self, connection: C) -> None:
-        if len(self._idle) >= _KEPT:
-            connection.close()
-            return
-        self._idle.append(connection)
-        if self._closed:
-            self.close()
 
     def close_idle(self) -> None:
         """Close the idle connections, as when the server was restarted."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -248,15 +247,6 @@ class _SearchOfBytes:
 
 _WITHOUT_LOCKS: Final = ("-wal", ".faiss", ".jsonl")
 """Endings of files on which SQLite holds no lock."""
-_READER: Final = """
-import sys
-try:
-    with open(sys.argv[1], "rb", buffering=0) as file:
-        while part := file.read(1 << 20):
-            sys.stdout.buffer.write(part)
-except OSError as error:
-    sys.exit(error.errno)
-"""
 
 
 @contextmanager
@@ -274,19 +264,19 @@ def _opened(file: Path) -> Iterator[IO[bytes]]:
     # Imported here: most processes erase nothing.
     import subprocess
 
-    command = [sys.executable, "-I", "-S", "-c", _READER, os.fspath(file)]
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:  # noqa: S603 - this interpreter with the code above
-        if process.stdout is None:
+    command = ["cat", "--", os.fspath(file.absolute())]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:  # noqa: S603 - POSIX has it
+        if process.stdout is None or process.stderr is None:
             raise OSError("the process that reads files has no output")
         try:
             yield process.stdout
         except BaseException:
             process.kill()
             raise
-    if process.returncode > 0:
-        raise OSError(process.returncode, os.strerror(process.returncode), str(file))
-    if process.returncode < 0:
-        raise OSError(f"the process that reads it ended with the signal {-process.returncode}")
+        said = process.stderr.read().decode(errors="replace").strip()
+    if process.returncode:
+        raise OSError(said or f"the process that reads it ended with {process.returncode}")
 
 
 def _spelled(word: str) -> set[bytes]:

@@ -59,7 +59,10 @@ class StoredVectors:
 
         Without a model all of one length are taken: nothing is searched by them.
         """
-        own = [entry if self._is_own(entry, model) else _without_embedding(entry) for entry in entries]
+        own = [
+            each if self._is_own(each, model) else replace(each, item=replace(each.item, embedding=None), passages=None)
+            for each in entries
+        ]
         lengths = Counter(len(each.item.embedding) for each in own if each.item.embedding is not None)
         wanted = model.dimension if model and model.dimension else next(iter(dict(lengths.most_common(1))), None)
         return [_prepared(each, wanted) for each in own]
@@ -97,10 +100,6 @@ class StoredVectors:
         if model is None or entry.item.embedding is None or entry.model is not None:
             return True
         return self._settled.get(_key(entry.item), False)
-
-
-def _without_embedding(entry: JsonEntry) -> JsonEntry:
-    return replace(entry, item=replace(entry.item, embedding=None), passages=None)
 
 
 def _prepared(entry: JsonEntry, dimension: int | None) -> PreparedItem:

@@ -239,28 +239,23 @@ class Outbox(Generic[T]):
             yield False
             return
         try:
-            with self._turn_of_the_process(patience) as mine:
-                yield mine
+            if self._process_turn is None or self.file is None:
+                yield True
+                return
+            try:
+                self.file.parent.mkdir(parents=True, exist_ok=True)
+                self._process_turn.acquire(timeout=patience)
+            except Timeout:
+                yield False
+                return
+            except OSError as error:
+                raise OutboxError(self.location, str(error)) from error
+            try:
+                yield True
+            finally:
+                self._process_turn.release()
         finally:
             self._turn.release()
-
-    @contextmanager
-    def _turn_of_the_process(self, patience: float) -> Iterator[bool]:
-        if self._process_turn is None or self.file is None:
-            yield True
-            return
-        try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-            self._process_turn.acquire(timeout=patience)
-        except Timeout:
-            yield False
-            return
-        except OSError as error:
-            raise OutboxError(self.location, str(error)) from error
-        try:
-            yield True
-        finally:
-            self._process_turn.release()
 
     def close(self) -> None:
         """Release the file; the outbox cannot be used afterwards. Closing twice is allowed."""
@@ -371,10 +366,6 @@ Send = Callable[[Sequence[Entry[T]]], Sequence[R]]
 """Hands entries to their receiver, all or none of them; returns one result for each."""
 
 
-def _always(_error: Exception) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryPolicy:
     """Properties of a receiver that decide how it is written to."""
@@ -389,7 +380,7 @@ class DeliveryPolicy:
     idempotent: bool = True
     """Whether the receiver stores a repeated entry once. Otherwise an attempt is counted before it is made, so that
     after a crash the receiver can be asked for the entry first (`Entry.attempts`)."""
-    may_have_arrived: Callable[[Exception], bool] = _always
+    may_have_arrived: Callable[[Exception], bool] = lambda _error: True
     """Whether an entry that failed with this error may have reached the receiver."""
 
 

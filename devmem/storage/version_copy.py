@@ -56,7 +56,10 @@ def copy_versions(source: Collection, target: Collection, *, embedded: bool) -> 
         last = rows[-1][0]
         begun = source.database.read(partial(_begun, ids=[item_id for _, item_id, *_ in rows]))
         began = target.database.write(partial(_move_beginnings, rows=rows, begun=begun, newest=began))
-    runs = source.database.read(_ended_runs)
+    ended = (RunState.PENDING.value,)
+    runs = source.database.read(
+        lambda tables: tables.execute(f"SELECT {_RUN} FROM runs WHERE {tables.of} AND state <> ?", ended)
+    )
     target.database.write(partial(_insert_runs, runs=runs))
     return copied
 
@@ -132,10 +135,6 @@ def _move_beginnings(
     replaced = ", ".join(f"{name} = ?" for name in _BEGAN.split(", "))
     tables.change_many(f"UPDATE items SET {replaced} WHERE {tables.of} AND row = ?", changes)
     return newest
-
-
-def _ended_runs(tables: StoreTables) -> list[tuple[Any, ...]]:
-    return tables.execute(f"SELECT {_RUN} FROM runs WHERE {tables.of} AND state <> ?", (RunState.PENDING.value,))
 
 
 def _insert_runs(tables: StoreTables, runs: Sequence[tuple[Any, ...]]) -> None:

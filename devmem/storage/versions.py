@@ -392,7 +392,12 @@ class VersionedCollection(SqlWriter, ErasableStore):
             [None if item is None else self.database.with_attachments([item])[0] for item in pair]
             for pair in self.database.read(read)
         ]
-        changed = (ItemDifference(before=one, after=other) for one, other in pairs if _differ(one, other))
+        # One that was restored has another row.
+        changed = (
+            ItemDifference(before=one, after=other)
+            for one, other in pairs
+            if (one and version_hash(one)) != (other and version_hash(other))
+        )
         return sorted(changed, key=lambda each: each.item_id)
 
 
@@ -526,13 +531,6 @@ def _is_pending(tables: StoreTables, run: str) -> bool:
         return True
     Runs(tables).require(info, RunState.COMMITTED, RunState.REVERTED)
     return False
-
-
-def _differ(one: MemoryItem | None, other: MemoryItem | None) -> bool:
-    """Whether two versions tell apart: one that was restored has another row."""
-    if one is None or other is None:
-        return one is not other
-    return version_hash(one) != version_hash(other)
 
 
 def _version(tables: StoreTables, actors: Mapping[str, str | None], *columns: Any) -> ItemVersion:  # noqa: ANN401

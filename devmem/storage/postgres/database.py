@@ -78,7 +78,8 @@ def translate_errors(location: str) -> Iterator[None]:
 
 def translated(location: str, error: psycopg.Error) -> CollectionError:
     """Return the `CollectionError` of an error."""
-    state, text = error.sqlstate or "", _first_line(error)
+    state = error.sqlstate or ""
+    text = without_credentials((str(error).strip().splitlines() or [type(error).__name__])[0])
     if isinstance(error, NotConnectedError):
         return _not_connected(location, error, text)
     if isinstance(error, CONFLICTS):
@@ -119,10 +120,6 @@ def _not_connected(location: str, error: NotConnectedError, text: str) -> Collec
         location,
         f"the server cannot be reached ({text}); nothing was written. Check host and port, and whether it runs.",
     )
-
-
-def _first_line(error: psycopg.Error) -> str:
-    return without_credentials((str(error).strip().splitlines() or [type(error).__name__])[0])
 
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -237,18 +237,10 @@ def _create_schema(connection: sqlite3.Connection, store_type: str | None) -> No
         return
     create_tables(connection)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    connection.executemany("INSERT INTO meta(key, value) VALUES (?, ?)", list(_new_meta(store_type).items()))
+    meta: dict[str, object] = {"collection": uuid4().hex, "store_type": store_type, "analysis": ANALYSIS_VERSION}
+    meta |= {"generation": 0, "changes_floor": 0}
+    connection.executemany("INSERT INTO meta(key, value) VALUES (?, ?)", list(meta.items()))
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _new_meta(store_type: str | None) -> Mapping[str, str | int | None]:
-    return {
-        "collection": uuid4().hex,
-        "store_type": store_type,
-        "analysis": ANALYSIS_VERSION,
-        "generation": 0,
-        "changes_floor": 0,
-    }
 
 
 def _is_cut_off(connection: sqlite3.Connection, path: Path) -> bool:

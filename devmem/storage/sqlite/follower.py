@@ -283,7 +283,9 @@ class SqliteFollower:
         token = uuid4().hex
         try:
             read_transaction(writer, self._forget_erased, writer)
-            if not self._is_worth_saving():
+            unsaved = abs(self.indexes.size - self._in_snapshot)
+            is_new = self.indexes.approximate and not self._approximate_in_snapshot
+            if not is_new and unsaved < max(_SNAPSHOT_AFTER, self._in_snapshot // 10):
                 return
             if not write_transaction(writer, lambda: self._claim_snapshot(writer, token)):
                 return
@@ -299,7 +301,7 @@ class SqliteFollower:
             expired_until=self.indexes.expired_until,
         )
         if save_snapshot(self._snapshot_path, self.indexes.parts(), state):
-            self._note_snapshot()
+            self._in_snapshot, self._approximate_in_snapshot = self.indexes.size, self.indexes.approximate
 
     def _forget_erased(self, connection: sqlite3.Connection) -> None:
         """Build the indexes again after an erasure: they only mask rows, and its snapshot went with what was erased."""
@@ -318,12 +320,6 @@ class SqliteFollower:
 
     def _note_snapshot(self) -> None:
         self._in_snapshot, self._approximate_in_snapshot = self.indexes.size, self.indexes.approximate
-
-    def _is_worth_saving(self) -> bool:
-        if self.indexes.approximate and not self._approximate_in_snapshot:
-            return True
-        unsaved = abs(self.indexes.size - self._in_snapshot)
-        return unsaved >= _SNAPSHOT_AFTER and unsaved >= self._in_snapshot // 10
 
 
 def _numbers_of(meta: Meta) -> tuple[int, int]:
