@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from devmem.errors import CollectionReadOnlyError
 from devmem.model.conditions import Order, Scalar
@@ -12,14 +12,16 @@ from devmem.model.filters import NO_FILTER, Filter, counted, metadata_key, value
 from devmem.model.items import MemoryItem
 from devmem.model.results import Hit, HitGroup, SearchReport
 from devmem.models.embedder import PassageEmbeddings
-from devmem.search.pipeline import SearchPipeline
 from devmem.search.query import SearchQuery
-from devmem.search.source import SearchSource
 from devmem.storage.properties import recorded_fields
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.sql import Sql
 from devmem.storage.tables import CURRENT, MISSING, State, StoreDatabase
 from devmem.storage.writing import Fields
+
+if TYPE_CHECKING:
+    from devmem.search.pipeline import SearchPipeline
+    from devmem.search.source import SearchSource
 
 T = TypeVar("T")
 
@@ -62,6 +64,9 @@ class SqlReader:
 
     def _search(self, query: SearchQuery, run: Callable[[SearchPipeline], T]) -> T:
         """Run a search, for what is meant by the misspelled words of the query."""
+        # Imported here: a manager knows collections before it searches one.
+        from devmem.search.pipeline import SearchPipeline
+
         check = query.spelling
 
         def found(source: SearchSource, now: float) -> tuple[Mapping[str, str], T | None]:
@@ -184,11 +189,11 @@ class SqlReader:
         """Return the fields by which items are searched that were written without a choice of their own."""
         return next(iter(self.database.read(recorded_fields)), ())
 
-    def derived(self, after: int = 0) -> list[MemoryItem]:
-        """Return the items in rows after one that name what they were derived from, oldest first."""
+    def derived(self) -> list[MemoryItem]:
+        """Return the items that name what they were derived from, oldest first."""
         condition, values = self._condition(None)
-        query = f"SELECT row FROM items WHERE {condition} AND row > ? AND derived ORDER BY row"
-        return list(self._at([row for (row,) in self._fetch(query, (*values, after))]))
+        query = f"SELECT row FROM items WHERE {condition} AND derived ORDER BY row"
+        return list(self._at([row for (row,) in self._fetch(query, values)]))
 
     def change_mark(self) -> tuple[int, object]:
         """Return the newest row, and what tells the newest removal or change from the one before."""

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from devmem.errors import EmbeddingMismatchError
 from devmem.model.conditions import Scalar
@@ -24,11 +24,13 @@ from devmem.model.versions import GONE
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.search.query import SearchQuery
-from devmem.search.source import SearchSource
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.sql import Dialect, Sql
 from devmem.storage.tombstones import erased_items
 from devmem.storage.writing import PreparedItem, VersionEnd
+
+if TYPE_CHECKING:
+    from devmem.search.source import SearchSource
 
 NOW: Final = "slot = 'now'"
 """Condition of the current versions."""
