@@ -189,11 +189,11 @@ class SqlReader:
         """Return the fields by which items are searched that were written without a choice of their own."""
         return next(iter(self.database.read(recorded_fields)), ())
 
-    def derived(self) -> list[MemoryItem]:
-        """Return the items that name what they were derived from, oldest first."""
+    def derived(self, after: int = 0) -> list[MemoryItem]:
+        """Return the items in rows after one that name what they were derived from, oldest first."""
         condition, values = self._condition(None)
-        query = f"SELECT row FROM items WHERE {condition} AND derived ORDER BY row"
-        return list(self._at([row for (row,) in self._fetch(query, values)]))
+        query = f"SELECT row FROM items WHERE {condition} AND row > ? AND derived ORDER BY row"
+        return list(self._at([row for (row,) in self._fetch(query, (*values, after))]))
 
     def change_mark(self) -> tuple[int, object]:
         """Return the newest row, and what tells the newest removal or change from the one before."""

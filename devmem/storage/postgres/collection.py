@@ -52,7 +52,7 @@ _SESSION: Final = "SELECT pid, extract(epoch FROM backend_start)::bigint, extrac
 _OWN: Final = f"{_SESSION} FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 # Another user's sessions show no start, and a pooler's go on when their client is gone.
 _IS_THERE: Final = (
-    "SELECT FROM pg_stat_activity WHERE pid = ? AND ? > extract(epoch FROM now() - interval '10 minutes') "
+    "SELECT 1 FROM pg_stat_activity WHERE pid = ? AND ? > extract(epoch FROM now() - interval '10 minutes') "
     "AND COALESCE(extract(epoch FROM backend_start)::bigint = ?, true)"
 )
 

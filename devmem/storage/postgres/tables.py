@@ -38,7 +38,7 @@ from devmem.storage.postgres.rows import (
     of_item,
     vector_from,
 )
-from devmem.storage.postgres.schema import PASSAGE_BITS, STORE_TABLES, owns_tables
+from devmem.storage.postgres.schema import PASSAGE_BITS, STORE_TABLES, dropped, owns_tables
 from devmem.storage.sql import Dialect, Sql
 from devmem.storage.tables import NOW, NewItem, Origin, State, StoreTables
 from devmem.storage.writing import (
@@ -183,6 +183,8 @@ class PostgresTables(StoreTables):
 
     def size_bytes(self, items: int) -> int:
         """Return an estimate: the share of the store in the size of all, by the number of items."""
+        if not self.execute(f"SELECT store FROM stores WHERE {self.of}"):
+            raise dropped(self.location)
         ((size, in_all),) = self.execute(_SIZE, (list(STORE_TABLES),))
         return round(int(size) * items / max(float(in_all), items, 1))
 
