@@ -100,15 +100,6 @@ def test_what_the_same_model_embedded_is_taken_over_with_its_passages_and_tokens
     assert len(tokens) == len(target.collection.embeddings(["i2"])["i2"].vectors)
 
 
-def test_vectors_that_stay_behind_are_reported(open_store: Open) -> None:
-    source = filled(open_store("source", HashEmbedder(name="old")))
-    without = copied(source, open_store("target", None)).vectors_left
-    assert without == "the vectors of old stay behind, as target has no embedding model"
-    other = copied(source, open_store("other", HashEmbedder(name="new"))).vectors_left
-    assert other == "the vectors of old stay behind, as other embeds with new"
-    assert copied(source, open_store("same", HashEmbedder(name="old"))).vectors_left == ""
-
-
 def test_a_copy_is_compared_by_its_hash(open_store: Open) -> None:
     source, target = filled(open_store("source", None)), open_store("target", None)
     first = copied(source, target)

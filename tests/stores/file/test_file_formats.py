@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from devmem.errors import UnreadableError, install_command
-from devmem.text.files import decode_text
 from devmem_stores.file import formats
 from devmem_stores.file.chunks import Section
 
@@ -49,11 +48,6 @@ def test_python_is_split_by_definitions() -> None:
         ("A", (9, 11)),
         ("A.g", (12, 13)),
     ]
-
-
-def test_broken_python_is_split_all_the_same() -> None:
-    sections = read_sections("a.py", b"def f(:\n    pass\n\ndef g():\n    pass\n", None)
-    assert [section.symbol for section in sections] == ["f", "g"]
 
 
 @pytest.mark.parametrize(
@@ -163,13 +157,6 @@ def test_pdf_gives_pages(folder: Folder) -> None:
         read_sections("a.pdf", b"%PDF-1.4 cut off", None)
     folder.write("paper.pdf", PDF)
     assert "docs/paper.pdf:page 1" in found(folder.load(), "what hums?")
-
-
-def test_what_is_no_text_is_said() -> None:
-    with pytest.raises(UnreadableError, match="zero bytes"):
-        decode_text(b"\x7fELF\x00\x00\x01\x02" * 50, None)
-    with pytest.raises(UnreadableError, match="is not utf-8"):
-        decode_text(b"caf\xe9", "utf-8")
 
 
 def test_a_missing_extra_names_itself_and_the_rest_is_indexed(folder: Folder, tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ import os
 import sqlite3
 import time
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
 from devmem import MemoryItem, MemoryWritePayload
-from devmem.stores import MemoryQuery, PassageEmbeddings, WriteStatus
+from devmem.stores import MemoryQuery, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder
 
 from .conftest import GUIDE, Folder, found, names, texts
@@ -118,29 +117,6 @@ def test_the_plan_writes_nothing(folder: Folder) -> None:
     assert store.plan(rebuild=True).changed
 
 
-def test_other_chunks_are_made_file_by_file_and_it_is_said(
-    folder: Folder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder.write("b.txt", "The pump is red. The valve is blue. " * 10)
-    store = folder.load()
-    before = store.count()
-    store.close()
-    store = folder.make(chunk_size=80, chunk_overlap=0)
-    seen: list[int] = []
-    real = type(store)._embed_and_store
-
-    def look(self: object, items: list[MemoryItem], known: dict[str, PassageEmbeddings]) -> set[str]:
-        seen.append(store.collection.count())
-        return real(store, items, known)
-
-    monkeypatch.setattr(type(store), "_embed_and_store", look)
-    store.load()
-    assert "chunked again" in caplog.text
-    assert seen == [before], "the old chunks are there until the new ones are"
-    assert all(len(text) < 120 for text in texts(store))
-    assert store.index().reasons == ()
-
-
 def test_another_model_embeds_everything_anew(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
     store = folder.load()
     count = store.count()
@@ -226,12 +202,3 @@ def test_two_stores_on_one_index_agree(folder: Folder) -> None:
     report = second.index()
     assert (report.new, report.embedded) == ((), 0)
     assert found(second, "pump")[0] == "docs/b.txt:1"
-
-
-def test_clearing_is_undone_by_the_next_load(folder: Folder) -> None:
-    store = folder.load()
-    count = store.clear()
-    assert store.count() == 0
-    store = folder.reload(store)
-    assert store.count() == count
-    assert Path(folder.base / "index.db").exists()

@@ -38,25 +38,12 @@ def test_a_link_to_itself_is_reported(folder: Folder) -> None:
     assert sorted(problems(loaded(folder))) == ["docs/a.txt", "docs/b.txt", "docs/loop.txt"]
 
 
-def test_a_name_that_is_no_utf_8_is_indexed_under_a_readable_one(folder: Folder) -> None:
-    Path(os.fsdecode(os.fsencode(folder.docs) + b"/caf\xe9.txt")).write_text("The espresso is strong.")
-    store = loaded(folder)
-    assert found(store, "espresso", 1) == ["docs/caf\\xe9.txt:1"]
-    assert problems(store) == {}
-    assert store.index().stored == 0
-
-
 def test_a_table_that_repeats_a_long_header_is_reported(folder: Folder) -> None:
     header = ",".join("column" * 20 + str(number) for number in range(60))
     folder.write("wide.csv", header + "\n" + "1,2,3,4,5,6,7,8\n" * 2000)
     store = loaded(folder)
     assert "limits.max_expansion = 20" in problems(store)["docs/wide.csv"]
     assert names(store) == ["docs/guide.md"]
-
-
-def test_a_file_of_too_many_chunks_is_reported(folder: Folder) -> None:
-    folder.write("long.txt", "A sentence about the valve. " * 1000)
-    assert problems(loaded(folder, max_chunks=5)) == {"docs/long.txt": "has more than limits.max_chunks = 5 chunks"}
 
 
 def paragraphs() -> bytes:

@@ -22,14 +22,6 @@ def test_files_and_patterns(folder: Folder) -> None:
     assert loaded(folder, {"path": str(folder.docs / "d*" / "?.txt")}) == [str(folder.docs / "deep/a.txt")]
 
 
-def test_a_file_in_two_sources_is_indexed_once(folder: Folder) -> None:
-    store = folder.load(file_sources=[{"path": "docs"}, {"path": "docs/guide.md"}, {"path": str(folder.docs)}])
-    assert names(store) == ["docs/guide.md"]
-    count = store.count()
-    store = folder.reload(store, file_sources=[{"path": "docs/guide.md"}, {"path": "docs"}])
-    assert store.count() == count
-
-
 def test_excluded_and_ignored_files_are_left_out(folder: Folder) -> None:
     for name in ("drafts/a.txt", "b.txt", "build/c.txt", "keep/build/d.txt", "keep/e.log", "keep/f.log"):
         folder.write(name, "x")
@@ -126,21 +118,3 @@ def test_a_folder_that_cannot_be_listed_keeps_its_files(folder: Folder, monkeypa
     assert "cannot be listed" in report.problems["docs/deep"]
     assert report.deleted == ()
     assert "docs/deep/a.txt" in names(store)
-
-
-def test_a_guessed_encoding_is_reported_once(folder: Folder, caplog: pytest.LogCaptureFixture) -> None:
-    """When the file is indexed; what is UTF-8, is marked or is not text is no guess."""
-    folder.write("old.txt", "Le café est fermé à midi.".encode("cp1252"))
-    folder.write("cut.txt", ("Größe und Höhe über alles, ähnlich schön. " * 3).encode()[:-40] + b"\xff")
-    folder.write("utf8.txt", "Größe".encode())
-    folder.write("wide.txt", "Größe".encode("utf-16"))
-    store = folder.load()
-    assert "docs/old.txt is not UTF-8 and was read as cp125" in caplog.text
-    assert "where that is wrong, name the `encoding` of its source" in caplog.text
-    assert "docs/cut.txt is damaged UTF-8; 1 of its characters could not be read" in caplog.text
-    assert store.report is not None
-    assert sorted(store.report.guessed) == ["docs/cut.txt", "docs/old.txt"]
-    before = len(caplog.records)
-    store.index()
-    assert len(caplog.records) == before
-    assert dict(store.report.guessed) == {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -163,18 +162,3 @@ def test_a_file_deleted_while_it_is_read(folder: Folder, monkeypatch: pytest.Mon
     assert report.problems == {}
     assert report.deleted == ("docs/a.txt",)
     assert names(store) == ["docs/guide.md"]
-
-
-def test_a_file_that_does_not_stop_changing_is_said(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    file = folder.write("a.log", "x")
-    real = os.fstat
-
-    def growing(descriptor: int) -> os.stat_result:
-        with file.open("a") as log:
-            log.write("more")
-        return real(descriptor)
-
-    monkeypatch.setattr(os, "fstat", growing)
-    report = folder.load().report
-    assert report is not None
-    assert "changes while it is read" in report.problems["docs/a.log"]

@@ -54,18 +54,6 @@ def test_changes_deletions_and_moves_are_followed(folder: Folder) -> None:
     assert names(store) == ["docs/deep/er/a.txt", "docs/guide.md"]
 
 
-def test_a_burst_is_taken_in_at_once(folder: Folder) -> None:
-    follower = Follower()
-    store = folder.load()
-    store.watch(follower)
-    for at in range(200):
-        folder.write("burst.txt", f"version {at}\n" * 10)
-    folder.write("last.txt", "the end")
-    follower.wait_for("docs/last.txt")
-    assert len(follower.reports) < 20
-    assert "docs/burst.txt" in names(store)
-
-
 def test_an_index_in_its_own_source_does_not_feed_itself(folder: Folder) -> None:
     follower = Follower()
     store = folder.load(index_path="docs/index.db")

@@ -1,66 +1,19 @@
-"""The documentation answers questions; the example workflow runs; the command says what it does."""
+"""The example workflow runs; the command says what it does."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
 
-from devmem.stores import MemoryQuery, StoreSetup
-from devmem_stores.file import FileConfig, FileMemory
 from tests.command_line import run_devmem
 
 ROOT = Path(__file__).parents[3]
-QUESTIONS = {
-    "How do I embed every item again after the embedding model was changed?": ("docs/cli.md", "devmem reindex"),
-    "What happens when the embedding provider does not answer?": ("docs/guide.md", "provider does not answer"),
-    "Which stages does an agent go through?": ("docs/guide.md", "`pre`, `plan`, `gen`, `critique` and `finished`"),
-    "How does an installed package register a store type with an entry point?": ("docs/plugins.md", "devmem.stores"),
-    "Why is full text not searched with FTS5?": ("docs/decisions/search.md", "not FTS5"),
-    "How many items does a blackboard keep?": ("docs/stores/blackboard.md", "max_items"),
-    "What does the simple store's devall ranking score?": ("docs/stores/simple.md", "0.7 x cosine"),
-    "How long does a durable update take with 10,000 items?": ("docs/benchmarks.md", "`update` p50"),
-    "Which tables does the SQLite file have?": ("docs/decisions/storage.md", "| `vectors` |"),
-}  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def documentation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FileMemory]:
-    config = FileConfig.model_validate(
-        {
-            "index_path": str(tmp_path_factory.mktemp("index") / "docs.db"),
-            "file_sources": [{"path": "docs", "file_types": ".md"}, {"path": "README.md"}],
-            "embedding": {"provider": "minilm"},
-        }
-    )
-    store = FileMemory(StoreSetup(name="docs", store_type="file", config=config, base_dir=ROOT))
-    store.load()
-    yield store
-    store.close()
-
-
-@pytest.mark.kit
-@pytest.mark.parametrize("question", QUESTIONS)
-def test_the_documentation_answers(documentation: FileMemory, question: str) -> None:
-    file, words = QUESTIONS[question]
-    cited = []
-    for hit in documentation.search(MemoryQuery(text=question, limit=3)):
-        path, first, last = (hit.item.metadata[key] for key in ("path", "line_start", "line_end"))
-        assert isinstance(first, int)
-        assert isinstance(last, int)
-        lines = (ROOT / str(path)).read_text(encoding="utf-8").splitlines()
-        text = "\n".join(lines[first - 1 : last])
-        shown = hit.item.content_summary.splitlines()[-1]
-        assert shown in lines[last - 1], "the range ends where the chunk does"
-        cited.append((path, re.search(re.escape(words), text, re.IGNORECASE) is not None))
-    assert (file, True) in cited
 
 
 def devmem(*arguments: object) -> Result:

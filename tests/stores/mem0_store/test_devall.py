@@ -45,16 +45,6 @@ def test_search_filters(ids: dict[str, Any], filters: JsonObject, make_store: Ma
     assert searched(fake)["filters"] == filters
 
 
-def test_a_role_that_is_a_whole_prompt_is_known_by_its_hash(make_store: MakeStore, fake: FakeMem0) -> None:
-    store = make_store(nobody=True)
-    role = "You are a writer.\nWrite well."
-    store.update(said("I like tea", agent_role=role))
-    found = store.retrieve(role, "like tea?")
-    assert [item.content_summary for item in found] == ["I like tea"]
-    assert searched(fake)["filters"]["agent_id"].startswith("role-")
-    assert store.retrieve("Somebody else", "like tea?") == []
-
-
 def test_without_ids_and_role_nobody_is_asked_for(make_store: MakeStore, fake: FakeMem0) -> None:
     with mem0_error("scope", match="user_id"):
         make_store(nobody=True).retrieve("", "tea?")

@@ -156,14 +156,6 @@ def test_no_answer_in_time(make_store: MakeStore, fake: FakeMem0) -> None:
         make_store(timeout=0.2, retries=0).retrieve("", "tea")
 
 
-@pytest.mark.parametrize("kind", ["drip", "drip head"])
-def test_an_answer_that_drips_in_ends_too(kind: str, make_store: MakeStore, fake: FakeMem0) -> None:
-    """httpx's own limit is between two pieces, so a slow answer would never end."""
-    fake.faults.append(Fault(kind))
-    with mem0_error("timeout"):
-        make_store(timeout=0.3, retries=2).retrieve("", "tea")
-
-
 @pytest.mark.parametrize("ping", [[], "fine", None, 3])
 def test_malformed_ping(ping: object, make_store: MakeStore, fake: FakeMem0) -> None:
     fake.ping = ping

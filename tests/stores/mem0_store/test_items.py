@@ -87,16 +87,6 @@ def test_filters_that_mem0_does_not_know_are_applied_here(store: Mem0Memory, fak
     assert list(store.search(elsewhere)) == []
 
 
-def test_items_of_other_users_are_left_out_those_of_nobody_are_not(make_store: MakeStore, fake: FakeMem0) -> None:
-    store = make_store(agent_id="bot")
-    fake.remember("tea of ann", agent_id="bot", user_id="ann")
-    fake.remember("tea of bob", agent_id="bot", user_id="bob")
-    fake.remember("tea of nobody", agent_id="bot")
-    where = Filter(scope=Scope(user="bob"), include_unscoped=True)
-    found = {hit.item.content_summary for hit in store.search(MemoryQuery(text="tea", where=where))}
-    assert found == {"tea of bob", "tea of nobody"}
-
-
 def test_deleting_by_id_by_filter_and_all(make_store: MakeStore, fake: FakeMem0) -> None:
     store = make_store(user_id="ann", agent_id="bot")
     one = fake.remember("one", user_id="ann")

@@ -114,9 +114,3 @@ def test_interrupted_copy_goes_on(workflow: Path, devmem: Run, fake: FakeMem0) -
 def archive_a_fact(workflow: Path) -> None:
     with open_stores(load_workflow(workflow), ["archive"]) as stores:
         stores["archive"].add([MemoryItem(id="i1", content_summary="Fact.")])
-
-
-def test_items_that_are_made_later_are_named(workflow: Path, devmem: Run, fake: FakeMem0) -> None:
-    archive_a_fact(workflow)
-    fake.faults.append(Fault("status", 200, body=b'{"status": "PENDING"}', path="/v3/memories/add/"))
-    assert "taken but are not there yet (i1)" in devmem("copy", "archive", "hosted", code=1).stderr

@@ -154,15 +154,3 @@ def test_nothing_but_a_text_makes_markup(key: str, value: str, name: str) -> Non
         assert blocks.count("bullet_list_open") == 1
         inline = {child.type for token in tokens for child in token.children or ()}
         assert inline <= {"text", "text_special", "code_inline", "softbreak"}
-
-
-def test_no_control_of_text_direction_reaches_a_page() -> None:
-    item = MemoryItem(
-        id="a\u202eb",
-        content_summary="safe\u202etxt.exe",
-        provenance=Provenance(name="\u2066x"),
-        metadata={"k\u2067": "v\u2069"},
-    )
-    page = "".join(markdown_parts(snapshot(item)))
-    assert not set(page) & set("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-    assert "safe\\u202etxt.exe" in page

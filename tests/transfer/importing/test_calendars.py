@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from devmem.errors import DataFileError
 from devmem.model.record_fields import span_of
 from devmem.model.times import parse_time
-from devmem.transfer.importing import FileFormat, open_data
 from tests.transfer.reading import items
 
 CALENDAR = Path(__file__).parents[2] / "data" / "imports" / "calendar.ics"
@@ -65,15 +64,6 @@ def test_a_calendar_is_an_item_an_event() -> None:
         parse_time(time)
         for time in ("2025-06-02T08:00:00Z", "2025-11-03T08:00:00Z", "2025-08-01", "2025-07-03T16:00:00Z")
     ]
-
-
-def test_a_calendar_is_known_by_its_beginning_and_read_in_any_encoding(tmp_path: Path) -> None:
-    for name, encoding in (("export", "utf-8-sig"), ("a.ics", "utf-16")):
-        (tmp_path / name).write_bytes(CALENDAR.read_text(encoding="utf-8").encode(encoding))
-        assert open_data(tmp_path / name).format is FileFormat.ICS
-        assert [item.content_summary for item in items(tmp_path / name)] == [
-            item.content_summary for item in items(CALENDAR)
-        ]
 
 
 @pytest.mark.parametrize(

@@ -75,11 +75,6 @@ def test_the_time_is_the_one_that_the_front_matter_names(tmp_path: Path, front: 
     assert item.event_time == (parse_time(time) if time else None)
 
 
-def test_tags_are_a_list_however_they_are_written(tmp_path: Path) -> None:
-    (item,) = items(note(tmp_path, "---\ntags: 'a, #b c'\n---\nText.\n"))
-    assert item.metadata["tags"] == ["a", "b c"]
-
-
 @given(st.text(alphabet="ab:-#[]{}&*!|>'\"\n .0", max_size=60))
 def test_whatever_a_front_matter_holds_no_word_of_the_note_is_lost(
     tmp_path_factory: pytest.TempPathFactory, front: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -92,11 +91,7 @@ def test_a_rescued_write_is_a_payload(tmp_path: Path) -> None:
         ('{"text": ', "not JSON"),
         ('{"n": 1}', "no text: expected one of the keys text, content, content_summary, found 'n'"),
         ('{"text": "  "}', "'text': expected text, found empty text"),
-        ('{"text": null}', "'text': expected text, found nothing"),
-        ('{"text": ["a"]}', "'text': expected text, found a value of type list"),
         ('{"text": "x", "metadata": [1]}', "'metadata': expected an object"),
-        ('{"text": "x", "user": true}', "'user': expected text"),
-        ('{"content_summary": 5, "scope": {}}', "content_summary"),
         ('{"content_summary": "x", "scope": {"user": []}}', "scope.user"),
         ('{"payload": {"inputs_text": 5}}', "inputs_text"),
         ("[" * 100_000, "not JSON"),
@@ -112,13 +107,6 @@ def test_a_bad_record_names_its_line(tmp_path: Path, record: str, said: str) -> 
     assert str(caught.value).startswith(f"{path}:3: ")
     assert said in str(caught.value)
     assert len(str(caught.value)) < 400
-
-
-def test_a_damaged_gzip_file_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl.gz"
-    path.write_bytes(gzip.compress(b'{"text": "x"}\n' * 1000)[:-10])
-    with pytest.raises(DataFileError, match="damaged or cut off"):
-        list(read_records(path))
 
 
 @pytest.mark.parametrize("expiry", ["2030-01-01T00:00:00Z", 1893456000, 1893456000000])

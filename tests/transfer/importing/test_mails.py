@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from email.message import EmailMessage
 from email.policy import SMTP
 from pathlib import Path
@@ -105,12 +104,10 @@ def test_texts_are_read_in_the_encoding_that_fits(tmp_path: Path, raw: bytes, ch
 @pytest.mark.parametrize(
     ("raw", "subject"),
     [
-        ("Grüße".encode(), "Grüße"),
         ("Grüße".encode("latin-1"), "Grüße"),
         (b"=?utf-8?q?Gr=C3?= =?utf-8?q?=BC=C3=9Fe?=", "Grüße"),
         (b"=?utf-8*de?B?R3LDvMOfZQ?= an alle", "Grüße an alle"),
         (b"=?utf-8?b?R?= =?x", "=?utf-8?b?R?= =?x"),
-        (b"=?nobody?q?x?=", "x"),
     ],
 )
 def test_headers_are_decoded_however_they_are_written(tmp_path: Path, raw: bytes, subject: str) -> None:
@@ -124,14 +121,10 @@ def test_headers_are_decoded_however_they_are_written(tmp_path: Path, raw: bytes
     [
         ("Yes.\n\n> Is it?\n", "Yes."),
         ("Yes.\nAm 03.04.2025 um 10:00 schrieb Ann <ann@x.org>:\n> Is it?", "Yes."),
-        ("Yes.\nAnn Smith schrieb am 03.04.2025 um 10:00:\n\n> Is it?\nNo.", "Yes.\n\nNo."),
-        ("Oui.\nLe 3 avr. 2025 à 10:00, Ann a écrit :\n> Non?", "Oui."),
         ("Yes.\nOn 3 Apr 2025, at 10:00, Ann <ann@x.org> wrote:\n\nIs it?", "Yes."),
         ("Yes.\n________________________________\nFrom: Ann\nSent: Thursday\nTo: Ben\nSubject: x\n\nIs it?", "Yes."),
-        ("Yes.\n\n*Von:* Ann\n*Gesendet:* Donnerstag\n*An:* Ben\n\nIst es?", "Yes."),
         ("Yes.\n-----Original Message-----\nFrom: Ann\n\nIs it?", "Yes."),
         ("Yes.\n-- \nAnn\nTeam\n+49 30 1234", "Yes."),
-        ("Yes.\n--\nAnn", "Yes."),
         ("Yes.\n\nVon meinem iPhone gesendet", "Yes."),
         ("Yes.\n_______________________________________________\nnews mailing list\nnews@x.org", "Yes."),
         ("See below.\n\n---------- Forwarded message ---------\nFrom: Ann\nTo: Ben\nDate: x\n\nThe code is 4711.\n",
@@ -140,7 +133,6 @@ def test_headers_are_decoded_however_they_are_written(tmp_path: Path, raw: bytes
          "Begin forwarded message:\n\nFrom: Ann\nThe code is 4711."),
         ("From: Ann\nTo: Ben\nDate: x\n\nThe code is 4711.", "From: Ann\nTo: Ben\nDate: x\n\nThe code is 4711."),
         ("On the way home she wrote:\nthe code is 4711", "On the way home she wrote:\nthe code is 4711"),
-        ("From: me\nis a start", "From: me\nis a start"),
         ("> only a quotation", ""),
     ],
 )  # fmt: skip
@@ -198,31 +190,12 @@ def test_the_text_of_a_mail(tmp_path: Path, text: str, headers: str, expected: s
 
 
 @pytest.mark.parametrize(
-    ("name", "data", "told"),
-    [
-        ("a.mbox", b"Hello\n", "a.mbox:1: it does not begin with `From SENDER DATE`, so it is no mbox; --format eml"),
-        ("a.eml", b"Hello\n", "a.eml:1: it begins without a header, so it is not mail"),
-        ("a.mbox.gz", gzip.compress(MAILBOX.read_bytes())[:-20], "the gzip file is damaged or cut off"),
-    ],
-)
-def test_what_is_no_mail_is_refused(tmp_path: Path, name: str, data: bytes, told: str) -> None:
-    path = tmp_path / name
-    path.write_bytes(data)
-    with pytest.raises(DataFileError) as caught:
-        items(path)
-    assert told in str(caught.value)
-
-
-@pytest.mark.parametrize(
     "data",
     [
         b"From: " + b"(" * 100_000 + b"\n\nHello",
         b"From: a@x.org\nTo: " + b"a@b.org, " * 100_000 + b"\n\nHello",
         b"From: a@x.org\nSubject: " + b"=?utf-8?q?a?= " * 100_000 + b"\n\nHello",
-        b"From: a@x.org\nDate: " + b"9" * 1_000_000 + b"\n\nHello",
-        b"From: a@x.org\nX: " + b"x" * 2_000_000 + b"\n\nHello",
         b"From: a@x.org\nContent-Type: text/plain; charset*0*=x; charset*1*='\n\nHello",
-        b"From: a@x.org\nContent-Type: text/plain; format*=flowed''%ff\n\nHello",
         b"From: a@x.org\nContent-Type: text/html; charset=idna\n\n" + b"Hello <a " * 100_000,
         b"From: a@x.org\nContent-Type: multipart/mixed; boundary*0=a; boundary*1=b\n\nHello\n--ab\n\nHello\n",
     ],
@@ -240,29 +213,6 @@ def test_parts_that_nest_too_deeply_are_refused_with_their_place(tmp_path: Path)
     path.write_bytes(SEPARATOR + b"From: a@x.org\n" + parts)
     with pytest.raises(DataFileError, match=r"a\.mbox:1: mail 1: its parts nest too deeply"):
         items(path)
-
-
-_LINES = st.sampled_from(
-    [
-        "Hello.",
-        "",
-        "> quoted",
-        "-- ",
-        "On 3 Apr 2025 Ann wrote:",
-        "From: Ann",
-        "To: Ben",
-        "-----Original Message-----",
-        "From x",
-    ]
-)
-
-
-@given(st.lists(_LINES, max_size=12))
-def test_own_words_are_lines_of_the_mail(lines: list[str]) -> None:
-    assert set(own_words("\n".join(lines)).split("\n")) <= {line.strip() for line in lines} | {""}
-
-
-_WORDS = st.text(alphabet=st.characters(categories=["L", "N"], exclude_characters="\x1a"), min_size=1, max_size=20)
 
 
 _PIECES = [

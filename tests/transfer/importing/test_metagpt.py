@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import devmem
-from devmem.errors import DataFileError
 from devmem.messages import item_to_message
 from devmem.model.items import MemoryItem, SourceKind
 from devmem.transfer.filling import Filler
@@ -89,30 +88,6 @@ def test_a_brain_memory_keeps_history_knowledge_and_summary_and_no_key(write: Wr
     assert found[0].provenance.kind is SourceKind.SUMMARY
     assert found[1].metadata["kind"] == "knowledge"
     assert "sk-secret" not in repr(found)
-
-
-def test_devalls_file_index_is_read_without_its_sources(write: Write) -> None:
-    chunk = {
-        "id": "abc_0",
-        "content_summary": "The boiler stands in the cellar.",
-        "metadata": {"source_type": "file", "file_path": "docs/gone.txt", "chunk_index": 0},
-        "embedding": [0.1, 0.2],
-        "timestamp": 1.0,
-    }
-    index = {"file_metadata": {"docs/gone.txt": {"chunks_count": 1}}, "contents": [chunk], "config": {}}
-    data = open_data(write(index))
-    (item,) = data.records
-    assert data.format is FileFormat.DEVALL
-    assert isinstance(item, MemoryItem)
-    assert (item.id, item.content_summary, item.metadata["file_path"]) == (
-        "abc_0",
-        "The boiler stands in the cellar.",
-        "docs/gone.txt",
-    )
-    assert item.embedding is None, "nothing says which model made it"
-    index["contents"] = [{**chunk, "content_summary": 5}]
-    with pytest.raises(DataFileError, match=r"contents\[0\]"):
-        list(open_data(write(index)).records)
 
 
 def test_a_file_that_is_imported_again_changes_nothing(write: Write, tmp_path: Path) -> None:
