@@ -197,9 +197,16 @@ class Filler:
 
     def _is_like(self, item: MemoryItem, stored: MemoryItem | None) -> bool:
         """Whether all that an item says is stored; only its content and metadata where a service keeps it."""
-        if stored is None or not _has_content_of(item, stored):
+        if stored is None or stored.content_hash != item.content_hash:
             return False
-        return not isinstance(self._store, CollectionMemory) or _has_facts_of(item, stored)
+        # A store adds metadata of its own.
+        is_told = all(name in stored.metadata and stored.metadata[name] == told for name, told in item.metadata.items())
+        if not isinstance(self._store, CollectionMemory):
+            return is_told
+        is_same_time, is_same_fields = (
+            getattr(item, name) in (None, getattr(stored, name)) for name in ("event_time", "indexed_fields")
+        )
+        return is_told and item.trust == stored.trust and is_same_time and is_same_fields
 
     def _kept_parts(self) -> Iterator[str]:
         if self._kept:
@@ -231,22 +238,6 @@ class Filler:
             self._reasons[outcome.status.value, outcome.reason] += 1
         if outcome.waiting:
             self.counts["waiting for their embedding"] += 1
-
-
-def _has_content_of(item: MemoryItem, stored: MemoryItem) -> bool:
-    """Whether an item is stored with its content and metadata, to which a store adds some of its own."""
-    if stored.content_hash != item.content_hash:
-        return False
-    return all(name in stored.metadata and stored.metadata[name] == value for name, value in item.metadata.items())
-
-
-def _has_facts_of(item: MemoryItem, stored: MemoryItem) -> bool:
-    """Whether an item is stored with its trust, and with the time of its event and the fields that it names."""
-    return (
-        item.trust == stored.trust
-        and item.event_time in (None, stored.event_time)
-        and item.indexed_fields in (None, stored.indexed_fields)
-    )
 
 
 def _kept_parts(item: MemoryItem, stored: MemoryItem) -> Iterator[str]:

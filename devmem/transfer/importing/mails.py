@@ -36,6 +36,7 @@ _LARGEST_HEADERS: Final = 1_000_000
 """Bytes of a mail in which its headers are looked for."""
 _IDS: Final = re.compile(r"<([^<>\s]{1,500})>")
 _SEARCHED: Final = ("subject", "attachments")
+_UNCLOSED: Final = (CloseBoundaryNotFoundDefect, StartBoundaryNotFoundDefect)
 
 
 def is_mbox(head: bytes) -> bool:
@@ -152,7 +153,12 @@ def _shown(separator: bytes) -> str:
 def _items(mails: Iterable[_Raw], mailbox: _Mailbox, origin: Origin, encoding: str | None) -> Iterator[MemoryItem]:
     def turn(raw: _Raw, here: Origin) -> Turn:
         message = _parsed(raw, here)
-        if raw.number == mailbox.count and (reason := _missing_end(raw, message)):
+        is_last, reason = raw.number == mailbox.count, ""
+        if is_last and _HEADERS_END.search(raw.data) is None:
+            reason = "it is cut off within its headers"
+        elif is_last and any(isinstance(defect, _UNCLOSED) for defect in message.defects):
+            reason = "it is cut off: its last part has no end"
+        if reason:
             _LOG.warning("%s; it is read as far as it goes", here.error(reason))
         return _turn(raw, message, mailbox, here, encoding)
 
@@ -174,27 +180,21 @@ def _parsed(raw: _Raw, origin: Origin, *, only_headers: bool = False) -> Message
         raise origin.error("its parts nest too deeply") from error
 
 
-def _missing_end(raw: _Raw, message: Message) -> str:
-    """Return why a mail seems to be cut off; empty where it does not."""
-    if _HEADERS_END.search(raw.data) is None:
-        return "it is cut off within its headers"
-    unclosed = (CloseBoundaryNotFoundDefect, StartBoundaryNotFoundDefect)
-    is_open = any(isinstance(defect, unclosed) for defect in message.defects)
-    return "it is cut off: its last part has no end" if is_open else ""
-
-
 def _turn(raw: _Raw, message: Message, mailbox: _Mailbox, origin: Origin, encoding: str | None) -> Turn:
     subject = _header(message, "subject")
     sender, address = _sender(message)
     text, attached = text_of_mail(message, encoding)
     words = own_words(text, is_forwarded=is_forward(subject))
+    to, copied = _people(message, "to"), _people(message, "cc")
+    others = [(name or mail) for name, mail in ((sender, address), *to, *copied) if mail.lower() not in mailbox.owners]
     own = _own_id(message)
     about: dict[str, Any] = {
         "subject": subject,
         "from": address,
-        "to": [one for _, one in _people(message, "to")],
-        "cc": [one for _, one in _people(message, "cc")],
-        WITH: _correspondents((sender, address), message, mailbox),
+        "to": [one for _, one in to],
+        "cc": [one for _, one in copied],
+        # Without the mailbox's owner.
+        WITH: list(dict.fromkeys(filter(None, others))),
         "attachments": attached,
         "labels": [label.strip() for label in _header(message, "x-gmail-labels").split(",") if label.strip()],
         "message_id": own,
@@ -265,13 +265,6 @@ def _people(message: Message, name: str) -> list[tuple[str, str]]:
     except RecursionError:
         return []
     return [(_words(shown).strip("'\" ")[:200], address) for shown, address in found if address]
-
-
-def _correspondents(sender: tuple[str, str], message: Message, mailbox: _Mailbox) -> list[str]:
-    """Return the names of sender and recipients, or else their addresses, without the mailbox's owner."""
-    everyone = [sender, *_people(message, "to"), *_people(message, "cc")]
-    others = [shown or address for shown, address in everyone if address.lower() not in mailbox.owners]
-    return list(dict.fromkeys(filter(None, others)))
 
 
 def _header(message: Message, name: str) -> str:

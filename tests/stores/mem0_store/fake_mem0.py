@@ -1,7 +1,7 @@
 """A server on the loopback address that answers mem0's REST API as the client of mem0ai 2.0.0 to 2.2.1 calls it.
 
 Paths and payloads are those of `mem0/client/main.py`: `_validate_api_key`, `add`, `search`, `get_all`, `get`, `delete`,
-`delete_all`, `history`. Error bodies are what `mem0/client/utils.py:api_error_handler` reads: JSON with `detail`.
+`delete_all`. Error bodies are what `mem0/client/utils.py:api_error_handler` reads: JSON with `detail`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Fault:
     """A thing that the server does once instead of answering properly, or after having done its work."""
 
     kind: str
-    """`status`, `body`, `hang`, `drip`, `drip head`, `cut` (within the answer) or `drop` (before it)."""
+    """`status`, `body`, `hang`, `cut` (within the answer) or `drop` (before it)."""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     body: bytes = b""
@@ -64,7 +64,6 @@ class FakeMem0:
 
     def __init__(self) -> None:
         self.memories: list[JsonObject] = []
-        self.history: dict[str, list[JsonObject]] = {}
         self.requests: list[Seen] = []
         self.faults: list[Fault] = []
         self.keys = {KEY}
@@ -124,8 +123,6 @@ class FakeMem0:
             **more,
         }
         self.memories.append(memory)
-        change = {"event": "ADD", "old_memory": None, "new_memory": text, "created_at": memory["created_at"]}
-        self.history[memory["id"]] = [{"id": str(uuid.uuid4()), "memory_id": memory["id"], **change}]
         return memory
 
     def answer(self, seen: Seen) -> tuple[int, Any]:
@@ -147,10 +144,8 @@ class FakeMem0:
         return self._one(seen)
 
     def _one(self, seen: Seen) -> tuple[int, Any]:
-        found = re.fullmatch(r"/v1/memories/([^/]+)/(history/)?", seen.path)
+        found = re.fullmatch(r"/v1/memories/([^/]+)/", seen.path)
         memory = next((m for m in self.memories if found and m["id"] == found[1]), None)
-        if found and found[2] and found[1] in self.history:
-            return 200, self.history[found[1]]
         if memory is None:
             return 404, {"detail": "Memory not found!"}
         if seen.method == "DELETE":
@@ -217,7 +212,7 @@ class FakeMem0:
             self.faults.remove(fault)
         return fault
 
-    def _handler(fake: Self) -> type[BaseHTTPRequestHandler]:  # noqa: C901, N805 - small methods; `self` is the handler's, below
+    def _handler(fake: Self) -> type[BaseHTTPRequestHandler]:  # noqa: N805 - small methods; `self` is the handler's, below
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
@@ -245,25 +240,10 @@ class FakeMem0:
                 self.close_connection = fault.kind not in ("status", "body")
                 if fault.kind == "hang":
                     fake._closing.wait()
-                elif fault.kind in ("drip", "drip head"):
-                    if fault.kind == "drip":
-                        self._head(200, {"Content-Length": "1000"})
-                    else:
-                        self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
-                    while not fake._closing.wait(0.02):
-                        try:
-                            self.wfile.write(b" ")
-                        except OSError:
-                            return
                 elif fault.kind == "cut":
-                    self._head(200, {"Content-Length": "1000"})
-                    self.wfile.write(b'{"results": [')
+                    self.wfile.write(b'HTTP/1.1 200 Because\r\nContent-Length: 1000\r\n\r\n{"results": [')
                 elif fault.kind != "drop":
                     self._send(fault.status, {"Content-Type": "application/json", **fault.headers}, fault.body)
-
-            def _head(self, status: int, headers: Mapping[str, str]) -> None:
-                lines = [f"HTTP/1.1 {status} Because", *(f"{name}: {value}" for name, value in headers.items())]
-                self.wfile.write(("\r\n".join(lines) + "\r\n\r\n").encode())
 
             def _send(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
                 lines = [f"HTTP/1.1 {status} Because", *(f"{name}: {value}" for name, value in headers.items())]

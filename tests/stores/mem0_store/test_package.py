@@ -51,12 +51,6 @@ def test_telemetry_is_off_and_the_home_folder_untouched(tmp_path: Path) -> None:
     assert not (tmp_path / ".mem0").exists()
 
 
-def test_telemetry_is_on_when_it_is_asked_for_and_the_folder_of_the_environment_is_kept(tmp_path: Path) -> None:
-    assert load(tmp_path, "on", MEM0_DIR=str(tmp_path / "chosen")).stdout.startswith("True True ")
-    assert (tmp_path / "chosen" / "config.json").exists()
-    assert not (tmp_path / "own").exists()
-
-
 def test_mem0_that_reports_already_is_refused(tmp_path: Path) -> None:
     (tmp_path / "early").touch()
     assert "MEM0_TELEMETRY=False" in load(tmp_path, "off").stderr

@@ -40,14 +40,6 @@ def test_memories_of_devall_are_read(tmp_path: Path) -> None:
     assert second.content_summary == "A plain text in a list."
 
 
-def test_a_single_object_on_many_lines_is_told_from_json_lines(tmp_path: Path) -> None:
-    talk = {"conversations": [{"from": "human", "value": "Hello."}]}
-    assert open_data(stored(tmp_path / "one.json", talk)).format is FileFormat.SHAREGPT
-    broken = tmp_path / "broken.jsonl"
-    broken.write_text('{"text": \n{"text": "x"}\n', encoding="utf-8")
-    assert open_data(broken).format is FileFormat.JSONL
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [

