@@ -190,11 +190,6 @@ class Report:
         """Whether further errors are not kept, so that wording them is a waste."""
         return len(self._errors) >= MAX_FINDINGS
 
-    @property
-    def has_errors(self) -> bool:
-        """Whether anything is an error."""
-        return bool(self._errors)
-
     def has_error_at(self, path: DocumentPath) -> bool:
         """Whether the value at `path` cannot be used."""
         return path in self._error_paths

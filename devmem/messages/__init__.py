@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from devmem.model.message import USER_REQUIREMENT as USER_REQUIREMENT
     from devmem.model.message import AIMessage as AIMessage
     from devmem.model.message import AttachmentRef as AttachmentRef
-    from devmem.model.message import KeepBlock as KeepBlock
     from devmem.model.message import Message as Message
     from devmem.model.message import MessageBlock as MessageBlock
     from devmem.model.message import Payload as Payload
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from devmem.model.message import action_name as action_name
     from devmem.model.message import action_names as action_names
     from devmem.model.message import dump_payload as dump_payload
-    from devmem.model.message import keep_unknown as keep_unknown
     from devmem.model.message import load_payload as load_payload
     from devmem.model.message import register_payload as register_payload
     from devmem.model.message_json import dump_message as dump_message
@@ -42,9 +40,9 @@ else:
         "devmem.messages.queue": "Dedupe MessageMemory MessageQueue",
         "devmem.messages.short_term": "ShortTermMemory",
         "devmem.model.message": (
-            "ROUTE_ALL ROUTE_NONE ROUTE_SELF USER_REQUIREMENT AIMessage AttachmentRef KeepBlock Message "
+            "ROUTE_ALL ROUTE_NONE ROUTE_SELF USER_REQUIREMENT AIMessage AttachmentRef Message "
             "MessageBlock Payload PayloadData Role SystemMessage ToolMessage UserMessage action_name action_names "
-            "dump_payload keep_unknown load_payload register_payload"
+            "dump_payload load_payload register_payload"
         ),
         "devmem.model.message_json": (
             "dump_message dump_message_json item_to_message load_message load_message_json "

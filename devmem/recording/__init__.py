@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from devmem.recording.log import InteractionLog as InteractionLog
     from devmem.recording.log import InteractionStore as InteractionStore
     from devmem.recording.log import PromptContext as PromptContext
-    from devmem.recording.log import TokenTrimming as TokenTrimming
     from devmem.recording.recorder import InteractionRecorder as InteractionRecorder
     from devmem.recording.recorder import RecordingOptions as RecordingOptions
     from devmem.recording.recorder import RecordingStatus as RecordingStatus
@@ -37,7 +36,7 @@ else:
         ),
         "devmem.recording.decorators": "RecordedCall",
         "devmem.recording.forwarder": "Sink pending_file",
-        "devmem.recording.log": "CopySource InteractionLog InteractionStore PromptContext TokenTrimming",
+        "devmem.recording.log": "CopySource InteractionLog InteractionStore PromptContext",
         "devmem.recording.recorder": "InteractionRecorder RecordingOptions RecordingStatus",
     }
     __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

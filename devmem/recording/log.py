@@ -1,4 +1,4 @@
-"""Abilities of stores that keep interactions: reading them by conversation and trace, wording, trimming, copying."""
+"""Abilities of stores that keep interactions: reading them by conversation and trace, wording, copying."""
 
 from __future__ import annotations
 
@@ -44,15 +44,6 @@ class PromptContext(Protocol):
             max_tokens: the newest stay within it.
             language: of the sentences; None takes the store's.
         """
-        ...
-
-
-@runtime_checkable
-class TokenTrimming(Protocol):
-    """A store that can be trimmed to a number of tokens."""
-
-    def trim_to_tokens(self, max_tokens: int, where: Filter | None = None) -> int:
-        """Delete the oldest items until the others have at most `max_tokens` estimated tokens; return their number."""
         ...
 
 
