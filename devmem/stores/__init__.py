@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from devmem.config.store import EmbeddingConfig as EmbeddingConfig
     from devmem.config.store import EmbeddingParams as EmbeddingParams
     from devmem.config.store import IndexConfig as IndexConfig
-    from devmem.model.fields import FieldText as FieldText
-    from devmem.model.fields import is_path as is_path
     from devmem.model.fields import texts_at as texts_at
     from devmem.model.items import AGENT_KEY as AGENT_KEY
     from devmem.model.items import FACT_KEY as FACT_KEY
@@ -28,14 +26,12 @@ if TYPE_CHECKING:
     from devmem.model.items import content_hash as content_hash
     from devmem.model.items import dump_item as dump_item
     from devmem.model.items import is_pinned as is_pinned
-    from devmem.model.items import is_quarantined as is_quarantined
     from devmem.model.items import load_item as load_item
     from devmem.model.items import with_key as with_key
     from devmem.model.results import FileReport as FileReport
     from devmem.model.results import HitGroup as HitGroup
     from devmem.model.results import SearchReport as SearchReport
     from devmem.model.results import WriteStatus as WriteStatus
-    from devmem.model.results import damage as damage
     from devmem.model.results import unfinished as unfinished
     from devmem.model.times import parse_time as parse_time
     from devmem.model.twins import as_async as as_async
@@ -50,21 +46,15 @@ if TYPE_CHECKING:
     from devmem.models.embedder import PassageEmbeddings as PassageEmbeddings
     from devmem.models.embedding_providers import open_embedder as open_embedder
     from devmem.models.facts import Said as Said
-    from devmem.search.merging import by_conversation as by_conversation
-    from devmem.stores.abilities import versions_of as versions_of
-    from devmem.stores.abilities import viewed as viewed
     from devmem.stores.collection_memory import CollectionMemory as CollectionMemory
     from devmem.stores.config import CollectionConfig as CollectionConfig
     from devmem.stores.config import ExpiryConfig as ExpiryConfig
     from devmem.stores.config import FactKeepingConfig as FactKeepingConfig
-    from devmem.stores.config import FactsConfig as FactsConfig
     from devmem.stores.config import HistoryDays as HistoryDays
-    from devmem.stores.config import KeyRule as KeyRule
     from devmem.stores.config import KeysConfig as KeysConfig
     from devmem.stores.config import PlaceConfig as PlaceConfig
     from devmem.stores.config import RetentionConfig as RetentionConfig
     from devmem.stores.embedding_queue import embed_items as embed_items
-    from devmem.stores.fact_queue import FactStatus as FactStatus
     from devmem.stores.facts import FactKeepingMemory as FactKeepingMemory
     from devmem.stores.facts import exchange_of as exchange_of
     from devmem.stores.indexing import Indexing as Indexing
@@ -89,12 +79,12 @@ else:
         "devmem.config.agent": "ChatConfig ViewConfig",
         "devmem.config.base": "ConfigModel Duration",
         "devmem.config.store": "EmbeddingConfig EmbeddingParams IndexConfig",
-        "devmem.model.fields": "FieldText is_path texts_at",
+        "devmem.model.fields": "texts_at",
         "devmem.model.items": (
             "AGENT_KEY FACT_KEY LEAST_TRUST PINNED TRUST Provenance SnapshotBlock SourceKind Vector agent_of "
-            "content_hash dump_item is_pinned is_quarantined load_item with_key"
+            "content_hash dump_item is_pinned load_item with_key"
         ),
-        "devmem.model.results": "FileReport HitGroup SearchReport WriteStatus damage unfinished",
+        "devmem.model.results": "FileReport HitGroup SearchReport WriteStatus unfinished",
         "devmem.model.times": "parse_time",
         "devmem.model.twins": "as_async",
         "devmem.model.versions": "derived",
@@ -103,15 +93,11 @@ else:
         "devmem.models.embedder": "Embedder ModelIdentity PassageEmbeddings",
         "devmem.models.embedding_providers": "open_embedder",
         "devmem.models.facts": "Said",
-        "devmem.search.merging": "by_conversation",
-        "devmem.stores.abilities": "versions_of viewed",
         "devmem.stores.collection_memory": "CollectionMemory",
         "devmem.stores.config": (
-            "CollectionConfig ExpiryConfig FactKeepingConfig FactsConfig HistoryDays KeyRule "
-            "KeysConfig PlaceConfig RetentionConfig"
+            "CollectionConfig ExpiryConfig FactKeepingConfig HistoryDays KeysConfig PlaceConfig RetentionConfig"
         ),
         "devmem.stores.embedding_queue": "embed_items",
-        "devmem.stores.fact_queue": "FactStatus",
         "devmem.stores.facts": "FactKeepingMemory exchange_of",
         "devmem.stores.indexing": "Indexing IndexPlan IndexProgress IndexReport IndexStep",
         "devmem.stores.items": "answer_of item_from skipped turns_of",

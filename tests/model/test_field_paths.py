@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem import MemoryItem
-from devmem.model.fields import embedded_hash
-from devmem.stores import dump_item, is_path, load_item, texts_at
+from devmem.model.fields import embedded_hash, is_path
+from devmem.stores import dump_item, load_item, texts_at
 
 VALUE: dict[str, Any] = {
     "title": "Trains",

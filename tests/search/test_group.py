@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from devmem import Hit, MemoryItem, Scope
-from devmem.stores import by_conversation
+from devmem.search.merging import by_conversation
 
 
 def hit(name: str, score: float, conversation: str | None = None, session: str | None = None) -> Hit:

@@ -13,7 +13,8 @@ import pytest
 import devmem
 from devmem import Memory, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
-from devmem.stores import FactKeepingMemory, FactStatus, MemoryQuery, Provenance, SourceKind
+from devmem.stores import FactKeepingMemory, MemoryQuery, Provenance, SourceKind
+from devmem.stores.fact_queue import FactStatus
 from devmem_stores.conversation import ConversationMemory
 from tests.models.service import ChatService, Reply, answering
 

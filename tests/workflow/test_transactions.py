@@ -9,7 +9,7 @@ import pytest
 
 from devmem import ConfigError, MemoryBase, MemoryItem, Scope, Workflow, WorkflowRunner, acting_as, open_stores
 from devmem.errors import ChatModelError, RunConflictError
-from devmem.stores import versions_of
+from devmem.stores.abilities import versions_of
 
 # A run over several stores by hand: a runner's own meets no conflict, as its items have new ids.
 from devmem.stores.runs import StoreRun

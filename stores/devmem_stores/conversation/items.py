@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
@@ -261,14 +262,8 @@ def within(text: str, max_tokens: int) -> str:
     """Return a text, shortened where it has more than `max_tokens` estimated tokens."""
     if estimate_tokens(text) <= max_tokens:
         return text
-    fits, too_long = 0, len(text)
-    while too_long - fits > 1:
-        length = (fits + too_long) // 2
-        if estimate_tokens(shorten(text, length)) <= max_tokens:
-            fits = length
-        else:
-            too_long = length
-    return shorten(text, max(fits, 1))
+    too_long = bisect_right(range(len(text)), max_tokens, key=lambda length: estimate_tokens(shorten(text, length)))
+    return shorten(text, max(too_long - 1, 1))
 
 
 _ROLE: Final = re.compile(r"\A\((?:system|user|assistant|tool)\) ")
