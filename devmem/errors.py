@@ -605,9 +605,15 @@ class Mem0Error(DevmemError):
     """
 
     def __init__(
-        self, kind: str, operation: str, detail: str, *, maybe_done: bool = False, status: int | None = None,
+        self,
+        kind: str,
+        operation: str,
+        detail: str,
+        *,
+        maybe_done: bool = False,
+        status: int | None = None,
         retry_after: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.kind, self.operation, self.maybe_done, self.status = kind, operation, maybe_done, status
         wait = "" if retry_after is None else f"; it wants to be asked again in {retry_after:g} s"
         self.detail, self.retry_after = f"{detail.rstrip('.')}{wait}", retry_after
