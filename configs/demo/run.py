@@ -17,7 +17,7 @@ from rich.text import Text
 
 from devmem import MemoryItem, Workflow, WorkflowRunner, load_workflow, open_stores
 from devmem.stores import WriteStatus
-from devmem.transfer.importing import read_records
+from devmem.transfer.importing.formats import read_records
 from devmem.workflow import session_folder
 
 _HERE: Final = Path(__file__).parent

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from configs.demo import run
-from devmem.transfer.importing import read_records
+from devmem.transfer.importing.formats import read_records
 
 DEMO = Path(run.__file__).parent
 

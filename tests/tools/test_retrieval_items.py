@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from devmem import MemoryItem, Scope
 from devmem.errors import DataFileError
 from devmem.stores import Provenance, SourceKind
-from devmem.transfer.importing import read_records
+from devmem.transfer.importing.formats import read_records
 from tests.tools.retrieval_data import write
 from tools.bench.__main__ import app
 from tools.bench.retrieval.items import DataForm, read_items

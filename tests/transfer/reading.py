@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from devmem import MemoryItem
-from devmem.transfer.importing import open_data, read_records
+from devmem.transfer.importing.formats import open_data, read_records
 
 
 def items_of(records: Iterable[object]) -> list[MemoryItem]:

@@ -14,7 +14,7 @@ from devmem import DevmemError, Hit, MemoryContentSnapshot, MemoryWritePayload, 
 from devmem.errors import DataFileError
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.stores import SearchReport, SnapshotBlock
-from devmem.transfer.importing import read_records
+from devmem.transfer.importing.formats import read_records
 from devmem.workflow import dump_payload
 
 from .doubles import ScriptedStore, StrangeError, hit, manager_of, said

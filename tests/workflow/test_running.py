@@ -10,7 +10,7 @@ from devmem import ConfigError, Scope, WorkflowRunner, open_stores
 from devmem.config import NodeConfig
 from devmem.errors import ChatModelError, CollectionDamagedError, DevmemError
 from devmem.models.openai_chat import content_part
-from devmem.transfer.importing import read_records
+from devmem.transfer.importing.formats import read_records
 from devmem.workflow import attached_stores, make_store
 from devmem.workflow.stores import attached_file
 from tests.conftest import StartScript

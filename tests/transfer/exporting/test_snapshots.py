@@ -19,7 +19,8 @@ from devmem.storage import SqliteCollection
 from devmem.storage.attachments import with_inline_attachments
 from devmem.stores import Provenance, SnapshotBlock
 from devmem.transfer.exporting import Snapshot, fenced, json_parts, markdown_parts
-from devmem.transfer.importing import FileFormat, open_data
+from devmem.transfer.importing.files import FileFormat
+from devmem.transfer.importing.formats import open_data
 from tests.strategies import TEXTS, items
 
 

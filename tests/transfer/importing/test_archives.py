@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from devmem.errors import DataFileError
-from devmem.transfer.importing import open_data
 from devmem.transfer.importing.folders import data_files
+from devmem.transfer.importing.formats import open_data
 
 SAMPLES = Path(__file__).parents[2] / "data" / "imports"
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from devmem.errors import DataFileError
-from devmem.transfer.importing import FileFormat, open_data, read_records
+from devmem.transfer.importing.files import FileFormat
+from devmem.transfer.importing.formats import open_data, read_records
 from tests.transfer.reading import strict_items as items
 
 DEVALL: dict[str, Any] = {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from devmem.errors import DataFileError
 from devmem.model.times import parse_time
-from devmem.transfer.importing import open_data
+from devmem.transfer.importing.formats import open_data
 from tests.transfer.reading import items, items_of
 
 NOTE = """\

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from devmem.errors import DataFileError
-from devmem.transfer.importing import open_data, read_records
+from devmem.transfer.importing.formats import open_data, read_records
 from tests.transfer.reading import items_of, summaries
 
 
@@ -206,7 +206,7 @@ def test_an_export_of_one_long_line_is_read_in_little_memory(tmp_path: Path, kin
     assert path.stat().st_size > 40_000_000
     program = (
         "import resource, sys\n"
-        "from devmem.transfer.importing import open_data\n"
+        "from devmem.transfer.importing.formats import open_data\n"
         "for at in 1, 2:\n"
         "    data = open_data(sys.argv[at])\n"
         "    count = len({(record.scope.conversation, record.id) for record in data.records})\n"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from devmem.errors import DataFileError
-from devmem.transfer.importing import read_records
+from devmem.transfer.importing.formats import read_records
 
 
 def read(path: Path) -> None:

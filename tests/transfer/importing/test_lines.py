@@ -12,7 +12,8 @@ import pytest
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
 from devmem.errors import DataFileError
 from devmem.stores import Provenance, SourceKind, dump_item
-from devmem.transfer.importing import FileFormat, read_records
+from devmem.transfer.importing.files import FileFormat
+from devmem.transfer.importing.formats import read_records
 from devmem.workflow import dump_payload
 from tests.transfer.reading import strict_items as items
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from devmem.errors import DataFileError
 from devmem.model.record_fields import is_record
 from devmem.model.times import parse_time
-from devmem.transfer.importing import FileFormat, open_data
+from devmem.transfer.importing.files import FileFormat
+from devmem.transfer.importing.formats import open_data
 from devmem.transfer.importing.mail_text import own_words
 from tests.transfer.reading import items
 

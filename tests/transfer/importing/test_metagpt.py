@@ -13,7 +13,8 @@ import devmem
 from devmem.messages import item_to_message
 from devmem.model.items import MemoryItem, SourceKind
 from devmem.transfer.filling import Filler
-from devmem.transfer.importing import FileFormat, open_data
+from devmem.transfer.importing.files import FileFormat
+from devmem.transfer.importing.formats import open_data
 from tests.transfer.reading import items_of
 
 Write = Callable[[object], Path]

@@ -8,8 +8,7 @@ from typing import Any
 
 from devmem import MemoryItem
 from devmem.model.times import parse_time
-from devmem.transfer.importing import open_data
-from devmem.transfer.importing.formats import DataFile
+from devmem.transfer.importing.formats import DataFile, open_data
 from tests.transfer.reading import items_of
 
 

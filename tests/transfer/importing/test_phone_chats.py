@@ -13,7 +13,7 @@ from devmem.errors import DataFileError
 from devmem.model.conditions import Order
 from devmem.model.times import DateOrder
 from devmem.transfer.filling import Filler
-from devmem.transfer.importing import open_data
+from devmem.transfer.importing.formats import open_data
 from devmem.views.diagrams import transfers_of
 from tests.transfer.reading import items, summaries
 

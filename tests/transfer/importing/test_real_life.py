@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from devmem import MemoryItem, Scope
 from devmem.errors import DataFileError
 from devmem.stores import Provenance, SourceKind
-from devmem.transfer.importing import FileFormat, open_data, read_records
+from devmem.transfer.importing.files import FileFormat
+from devmem.transfer.importing.formats import open_data, read_records
 from devmem.transfer.importing.prose import read_paragraphs
 from devmem.transfer.importing.records import Origin
 from tests.generated import examples
