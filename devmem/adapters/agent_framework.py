@@ -18,7 +18,7 @@ from devmem.messages import Role
 
 _require("agent_framework", package="agent-framework-core", extra="agent-framework")
 
-from agent_framework import ContextProvider, HistoryProvider, Message  # noqa: E402 - first the error with the extra
+from agent_framework import ContextProvider, HistoryProvider, Message
 
 if TYPE_CHECKING:
     from agent_framework import AgentSession, Content, SessionContext, SupportsAgentRun

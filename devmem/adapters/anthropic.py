@@ -20,12 +20,8 @@ from devmem.memory import Memory
 
 _require("anthropic.lib.tools", package="anthropic", extra="anthropic")
 
-from anthropic.lib.tools import (  # noqa: E402 - first the error that names the extra
-    BetaAbstractMemoryTool,
-    BetaAsyncAbstractMemoryTool,
-    ToolError,
-)
-from anthropic.types.beta import (  # noqa: E402
+from anthropic.lib.tools import BetaAbstractMemoryTool, BetaAsyncAbstractMemoryTool, ToolError
+from anthropic.types.beta import (
     BetaCacheControlEphemeralParam,
     BetaMemoryTool20250818CreateCommand,
     BetaMemoryTool20250818DeleteCommand,
@@ -34,7 +30,7 @@ from anthropic.types.beta import (  # noqa: E402
     BetaMemoryTool20250818StrReplaceCommand,
     BetaMemoryTool20250818ViewCommand,
 )
-from anyio.to_thread import run_sync  # noqa: E402
+from anyio.to_thread import run_sync
 
 __all__ = ["AsyncDevmemMemoryTool", "DevmemMemoryTool"]
 

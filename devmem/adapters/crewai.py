@@ -55,8 +55,8 @@ from devmem.stores import (
 
 require("crewai.memory.types", package="crewai", extra="crewai")
 
-from crewai.memory.storage.backend import EmbeddingDimensionMismatchError  # noqa: E402 - first the error with the extra
-from crewai.memory.types import MemoryRecord, ScopeInfo  # noqa: E402
+from crewai.memory.storage.backend import EmbeddingDimensionMismatchError
+from crewai.memory.types import MemoryRecord, ScopeInfo
 
 __all__ = ["DevmemStorage"]
 

@@ -28,12 +28,9 @@ from devmem.stores import Provenance, SourceKind, parse_time
 
 _require("google.adk.memory", package="google-adk", extra="google-adk")
 
-from google.adk.memory.base_memory_service import (  # noqa: E402 - first the error that names the extra
-    BaseMemoryService,
-    SearchMemoryResponse,
-)
-from google.adk.memory.memory_entry import MemoryEntry  # noqa: E402
-from google.genai import types  # noqa: E402
+from google.adk.memory.base_memory_service import BaseMemoryService, SearchMemoryResponse
+from google.adk.memory.memory_entry import MemoryEntry
+from google.genai import types
 
 if TYPE_CHECKING:
     from google.adk.events.event import Event

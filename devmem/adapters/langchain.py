@@ -31,19 +31,14 @@ from devmem.storage import present
 
 require("langchain_core", package="langchain-core", extra="langchain")
 
-from langchain_core.callbacks import CallbackManagerForRetrieverRun  # noqa: E402 - first the error with the extra
-from langchain_core.chat_history import BaseChatMessageHistory  # noqa: E402
-from langchain_core.documents import Document  # noqa: E402
-from langchain_core.embeddings import Embeddings  # noqa: E402
-from langchain_core.messages import (  # noqa: E402
-    BaseMessage,
-    convert_to_messages,
-    message_to_dict,
-    messages_from_dict,
-)
-from langchain_core.retrievers import BaseRetriever  # noqa: E402
-from langchain_core.vectorstores import VectorStore  # noqa: E402
-from langchain_core.vectorstores.utils import maximal_marginal_relevance  # noqa: E402
+from langchain_core.callbacks import CallbackManagerForRetrieverRun
+from langchain_core.chat_history import BaseChatMessageHistory
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.messages import BaseMessage, convert_to_messages, message_to_dict, messages_from_dict
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
 
 __all__ = ["DevmemChatMessageHistory", "DevmemRetriever", "DevmemVectorStore"]
 

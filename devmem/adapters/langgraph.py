@@ -50,8 +50,8 @@ from devmem.stores import MemoryQuery, ModelIdentity, Provenance, SourceKind, Ve
 
 require("langgraph.store.base", package="langgraph", extra="langgraph")
 
-from langchain_core.embeddings import Embeddings  # noqa: E402 - first the error that names the extra
-from langgraph.store.base import (  # noqa: E402
+from langchain_core.embeddings import Embeddings
+from langgraph.store.base import (
     BaseStore,
     GetOp,
     IndexConfig,
@@ -67,7 +67,7 @@ from langgraph.store.base import (  # noqa: E402
     TTLConfig,
     ensure_embeddings,
 )
-from langgraph.store.base.embed import EmbeddingsLambda  # noqa: E402
+from langgraph.store.base.embed import EmbeddingsLambda
 
 __all__ = ["DevmemStore", "embedder_of"]
 

@@ -17,9 +17,9 @@ from devmem.text import estimate_tokens
 
 _require("llama_index.core.memory", package="llama-index-core", extra="llama-index")
 
-from llama_index.core.base.llms.types import ChatMessage  # noqa: E402 - first the error that names the extra
-from llama_index.core.bridge.pydantic import Field, PrivateAttr  # noqa: E402
-from llama_index.core.memory.memory import BaseMemoryBlock  # noqa: E402
+from llama_index.core.base.llms.types import ChatMessage
+from llama_index.core.bridge.pydantic import Field, PrivateAttr
+from llama_index.core.memory.memory import BaseMemoryBlock
 
 _SESSION: Final = "session_id"
 """Key under which LlamaIndex's `Memory` names the session of a message."""

@@ -27,9 +27,11 @@ from devmem.messages import Message, Role
 
 _require("openai", package="openai", extra="openai")
 
-import openai  # noqa: E402 - first the error that names the extra
-from openai._legacy_response import LegacyAPIResponse  # noqa: E402 - of `with_raw_response`, which has no other name
-from openai._response import APIResponse, AsyncAPIResponse  # noqa: E402 - of `with_streaming_response`
+import openai
+
+# The classes of raw responses have no public names.
+from openai._legacy_response import LegacyAPIResponse
+from openai._response import APIResponse, AsyncAPIResponse
 
 C = TypeVar("C", openai.OpenAI, openai.AsyncOpenAI)
 Request = dict[str, Any]

@@ -16,9 +16,9 @@ from devmem.stores import SourceKind
 
 _require("agents.memory", package="openai-agents", extra="openai-agents")
 
-from agents import TResponseInputItem  # noqa: E402 - first the error that names the extra
-from agents.memory import SessionSettings  # noqa: E402
-from agents.run import CallModelData, ModelInputData  # noqa: E402
+from agents import TResponseInputItem
+from agents.memory import SessionSettings
+from agents.run import CallModelData, ModelInputData
 
 __all__ = ["DevmemSession", "Recall"]
 

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from devmem import Hit, Memory
-from devmem.adapters.hosts import agents_word, shown, writing
+from devmem.adapters.hosts import agents_word, scoped_id, shown, writing
 from devmem.adapters.hosts import require as _require
 from devmem.messages import Message, Role
 
 _require("strands.memory", package="strands-agents", extra="strands")
 
-from strands.memory.types import MemoryEntry, MemoryStore  # noqa: E402 - first the error that names the extra
+from strands.memory.types import MemoryEntry, MemoryStore
 
 if TYPE_CHECKING:
     from strands.memory.extraction.types import ExtractionConfig
@@ -90,9 +90,8 @@ class DevmemMemoryStore(MemoryStore):  # type: ignore[misc] # not in the environ
             CollectionError: it cannot be written.
         """
         # Strands writes again what it does not know to be written.
-        digest = sha256(repr((content, sorted((metadata or {}).items(), key=str))).encode()).hexdigest()
-        scope = self._memory.guard.new_scope()
-        item_id = sha256(f"{scope} {digest}".encode()).hexdigest()[:32]
+        named = repr((content, sorted((metadata or {}).items(), key=str)))
+        item_id = scoped_id([_HOST, named], self._memory.guard.new_scope())
         with writing(_HOST, self._memory):
             source = agents_word(_HOST, self._memory)
             return await self._memory.aadd(content, id=item_id, metadata=metadata, source=source)
@@ -132,14 +131,9 @@ def _messages_of(message: StrandsMessage, place: str) -> Iterator[Message]:
 
 def _text(blocks: Sequence[Mapping[str, Any]]) -> str:
     """Return the texts of blocks; data of a tool's result as JSON."""
-    texts = (_block_text(block) for block in blocks)
-    return "\n".join(text for text in texts if text)
-
-
-def _block_text(block: Mapping[str, Any]) -> str:
-    if isinstance(text := block.get("text"), str):
-        return text
-    return json.dumps(block["json"], ensure_ascii=False, default=str) if "json" in block else ""
+    data = (json.dumps(block["json"], ensure_ascii=False, default=str) if "json" in block else "" for block in blocks)
+    texts = (block.get("text") or found for block, found in zip(blocks, data, strict=True))
+    return "\n".join(filter(None, texts))
 
 
 def _metadata(hit: Hit) -> dict[str, Any]:

@@ -4,14 +4,14 @@ from devmem.adapters.hosts import require as _require
 
 _require("haystack", package="haystack-ai", extra="haystack")
 
-from devmem.adapters.haystack.components import (  # noqa: E402 - first the error that names the extra
+from devmem.adapters.haystack.components import (
     DevmemEmbeddingRetriever,
     DevmemHybridRetriever,
     DevmemKeywordRetriever,
     DevmemMemoryRetriever,
     DevmemMemoryWriter,
 )
-from devmem.adapters.haystack.store import DevmemDocumentStore  # noqa: E402
+from devmem.adapters.haystack.store import DevmemDocumentStore
 
 __all__ = [
     "DevmemDocumentStore",

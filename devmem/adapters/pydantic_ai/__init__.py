@@ -9,7 +9,7 @@ from devmem.adapters.hosts import require as _require
 
 _require("pydantic_ai.toolsets", package="pydantic-ai-slim", extra="pydantic-ai")
 
-from devmem.adapters.pydantic_ai.toolset import memory_toolset, recalling, remember  # noqa: E402 - see above
+from devmem.adapters.pydantic_ai.toolset import memory_toolset, recalling, remember
 
 if TYPE_CHECKING:
     from devmem.adapters.pydantic_ai.store import DevmemMemoryStore
