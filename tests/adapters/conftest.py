@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
 
 import devmem
-from tests.adapters.asynchronous import pytest_configure, pytest_pyfunc_call
-
-__all__ = ["memory", "pytest_configure", "pytest_pyfunc_call"]
 
 _HOSTS = {
     "agent_framework": "agent_framework",
@@ -46,3 +45,21 @@ collect_ignore = [tests for tests, module in _HOSTS.items() if not _is_installed
 def memory() -> Iterator[devmem.Memory]:
     with devmem.open(":memory:", embedding=None) as memory:
         yield memory
+
+
+# Asynchronous tests of hosts' suites are run to their end without a plugin.
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Know the mark of the plugin that the suites are written for."""
+    config.addinivalue_line("markers", "asyncio: of pytest-asyncio")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine function; leave the others to pytest."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True
