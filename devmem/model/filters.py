@@ -194,11 +194,9 @@ class Filter:
         for key, conditions in self.metadata.items():
             _check_metadata(f"metadata[{key!r}]", conditions)
 
-    def on_own_fields(self) -> Iterator[tuple[ItemField, str | Condition]]:
-        """Yield the fields outside of the scope that it restricts, each with the value or the condition."""
-        for each in OWN_FIELDS:
-            if (wanted := getattr(self, each.name)) is not None:
-                yield each, wanted
+    def on_own_fields(self) -> list[tuple[ItemField, str | Condition]]:
+        """Return the fields outside of the scope that it restricts, each with the value or the condition."""
+        return [(each, wanted) for each in OWN_FIELDS if (wanted := getattr(self, each.name)) is not None]
 
     def _parts(self) -> Iterator[tuple[str, Filter]]:
         """Yield the filters that this one is made of, each with the field that has it."""
@@ -255,8 +253,8 @@ class Filter:
     def everything(self) -> bool:
         """Whether the filter admits every item that has not expired."""
         restricting = (self.scope != Scope(), self.unbound, self.scope_in, self.metadata, self.none_of)
-        bounds = (self.after, self.before, next(self.on_own_fields(), None))
-        if any(restricting) or self.min_trust > 0 or any(bound is not None for bound in bounds):
+        is_bounded = self.min_trust > 0 or self.after is not None or self.before is not None
+        if any(restricting) or is_bounded or self.on_own_fields():
             return False
         if not all(part.everything() for part in self.all_of):
             return False
