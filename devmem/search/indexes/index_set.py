@@ -87,7 +87,8 @@ def _written(parts: Parts, state: SnapshotState) -> Iterator[bytes]:
         archive.writestr(_HEAD, json.dumps(head))
         for name, part in parts.items():
             raw = np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
-            packing = ZIP_DEFLATED if len(raw) <= _MOST_PACKED else ZIP_STORED
+            # Codes and bytes of vectors are no smaller when they are packed.
+            packing = ZIP_STORED if name.startswith("vectors/") or len(raw) > _MOST_PACKED else ZIP_DEFLATED
             archive.writestr(name, raw, compress_type=packing, compresslevel=1)
             yield from file.pieces
             file.pieces.clear()
