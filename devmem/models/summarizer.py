@@ -47,11 +47,6 @@ def prompt_language(text: str, language: LanguageChoice) -> Language:
     return language if language != "auto" else "zh" if mostly_unspaced(text) else "en"
 
 
-def summary_prompts_for(text: str, language: LanguageChoice) -> SummaryPrompts:
-    """Return the prompts in the chosen language, or with `auto` in that of the text."""
-    return SUMMARY_PROMPTS[prompt_language(text, language)]
-
-
 SummaryMethod = Literal["model", "extract", "whole", "given"]
 """`model` or `extract` (selected sentences) made it; `whole` is a short text as it was; `given` is the caller's."""
 
@@ -131,7 +126,7 @@ class Summarizer:
     def _asked(self, model: TextModel, text: str, max_words: int, keep_language: bool) -> str:
         if count_words(text) <= max_words:
             return text
-        prompts: SummaryPrompts = summary_prompts_for(text, self._language)
+        prompts = SUMMARY_PROMPTS[prompt_language(text, self._language)]
         instruction = (self._instruction or prompts.summarize).replace("{words}", str(max_words))
         same = [prompts.same_language] if keep_language else []
         return model.ask([instruction, *same, prompts.data], text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,6 @@ from devmem.search.indexes.columns import Rows, computed_once, group_starts, pla
 from devmem.search.query import Weights, fuse
 from devmem.search.source import Column, Places, QueryContext
 from devmem.text.analysis import forms_question, terms
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 _SIGN_SHARE: Final = np.sqrt(2 / np.pi)
 """Cosine of a normally distributed vector and its signs, for long vectors."""
@@ -68,13 +64,16 @@ class QueryTokens:
 
     def _distances(self, codes: TokenCodes) -> NDArray[np.int32]:
         """Return the Hamming distances between each query token's bits and each token, higher bits weighted more."""
-        compare = _hamming()
+        import faiss
+
+        compare: Any = faiss.hammings  # type: ignore[attr-defined] # FAISS's stubs do not know it.
+        pointer = faiss.swig_ptr
         tokens, bits = len(self.vectors), self._bits
         total = np.empty((tokens, len(codes)), dtype=np.int32)
         for start in range(0, len(codes), _BLOCK):
             part = codes[start : start + _BLOCK]
             found = np.empty((tokens, _BITS, len(part)), dtype=np.int32)
-            compare(bits, part, found)
+            compare(*map(pointer, (bits, part)), len(bits), len(part), bits.shape[1], pointer(found))
             weighed = total[:, start : start + len(part)]
             weighed[:] = found[:, -1]
             for bit in reversed(range(_BITS - 1)):
@@ -120,19 +119,6 @@ def widened(codes: TokenCodes) -> TokenCodes:
 def code_width(width: int) -> int:
     """Return the length in bytes of the padded form of a code of `width` bytes."""
     return -(-width // _CODE_BYTES) * _CODE_BYTES
-
-
-def _hamming() -> Callable[[TokenCodes, TokenCodes, NDArray[np.int32]], None]:
-    """Return a function that fills its last argument with the Hamming distances of two arrays of codes."""
-    import faiss
-
-    raw: Any = faiss.hammings  # type: ignore[attr-defined] # FAISS's stubs do not know it.
-    pointer = faiss.swig_ptr
-
-    def compare(left: TokenCodes, right: TokenCodes, distances: NDArray[np.int32]) -> None:
-        raw(pointer(left), pointer(right), len(left), len(right), left.shape[1], pointer(distances))
-
-    return compare
 
 
 def weigh(vectors: Vector, frequencies: Sequence[int], texts: int) -> QueryTokens | None:
