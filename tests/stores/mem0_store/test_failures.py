@@ -27,6 +27,7 @@ FAULTS: dict[str, tuple[Callable[[], Fault], str]] = {
     "400": (lambda: failure(400), "rejected"),
     "500": (lambda: failure(500), "server"),
     "502 with nested JSON": (lambda: Fault("status", 502, body=b"[" * 100_000), "server"),
+    "JSON of another kind": (lambda: Fault("body", 200, body=b'"fine"'), "answer"),
     "no JSON": (lambda: Fault("body", 200, body=b"<html>hello</html>"), "answer"),
     "half closed": (lambda: Fault("cut"), "connection"),
     "dropped": (lambda: Fault("drop"), "connection"),

@@ -56,6 +56,13 @@ def test_metadata_of_others_under_our_key_is_only_metadata(foreign: object, stor
     assert item.content_summary == "Ann likes tea"
 
 
+def test_time_that_is_none_is_left_out(store: Mem0Memory, fake: FakeMem0, caplog: pytest.LogCaptureFixture) -> None:
+    fake.remember("Ann likes tea", user_id="ann", created_at="yesterday", updated_at=None)
+    (item,) = store.retrieve("", "tea")
+    assert item.content_summary == "Ann likes tea"
+    assert "'yesterday'" in caplog.text
+
+
 def test_every_page_is_read(store: Mem0Memory, fake: FakeMem0) -> None:
     for number in range(250):
         fake.remember(f"Fact {number}.", user_id="ann")

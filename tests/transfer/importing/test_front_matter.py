@@ -72,6 +72,16 @@ def test_the_time_is_the_one_that_the_front_matter_names(tmp_path: Path, front: 
     assert item.event_time == (parse_time(time) if time else None)
 
 
+def test_a_front_matter_that_is_not_valid_is_text_and_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is lost, and one note with a template does not stop the import of a whole vault."""
+    front = "title: a\ncreated: {{date}}"
+    found = items(note(tmp_path, f"---\n{front}\n---\n\nText.\n"))
+    assert [item.full_text() for item in found] == [f"---\n{front}\n---", "Text."]
+    assert "note.md:3: the front matter is not usable and is read as text: a list or mapping" in caplog.text
+
+
 @given(st.text(alphabet="ab:-#[]{}&*!|>'\"\n .0", max_size=60))
 def test_whatever_a_front_matter_holds_no_word_of_the_note_is_lost(
     tmp_path_factory: pytest.TempPathFactory, front: str

@@ -104,6 +104,12 @@ def test_dates_and_clocks_of_two_columns_are_one_time(
     assert item.metadata == metadata
 
 
+def test_excels_line_about_the_delimiter_is_understood(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = table(tmp_path, "sep=;\ntext;a,b,c\nLampe;1\n;2\n")
+    assert [item.content_summary for item in items(path)] == ["Lampe"]
+    assert "a.csv:4: the row has no text" in caplog.text
+
+
 _CELL = st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
 
 
