@@ -57,10 +57,6 @@ def test_chunks_cannot_be_cut_off_left_out_or_moved() -> None:
             unseal(Path("x"), raw[:head] + b"".join(chunks[at] for at in order), KEY)
 
 
-def test_the_same_content_is_sealed_differently_each_time() -> None:
-    assert sealed(b"the same")[16:] != sealed(b"the same")[16:]
-
-
 def test_a_sealed_file_needs_its_key(tmp_path: Path) -> None:
     file = tmp_path / "file"
     protect(file, KEY)
@@ -143,15 +139,6 @@ def test_an_encrypted_database_raises_the_errors_of_sqlite3(tmp_path: Path) -> N
         first.execute("SELECT 1")
 
 
-def test_two_connections_that_make_a_database_at_once_share_it(tmp_path: Path) -> None:
-    file = tmp_path / "x.db"
-    protect(file, KEY)
-    with closing(connect(file, isolation_level=None)) as first, closing(connect(file, isolation_level=None)) as second:
-        first.execute("CREATE TABLE notes (text TEXT)")
-        second.execute("INSERT INTO notes VALUES ('a')")
-        assert first.execute("SELECT * FROM notes").fetchall() == [("a",)]
-
-
 def test_a_file_is_opened_by_sqlcipher_itself_with_the_documented_settings(tmp_path: Path) -> None:
     from sqlcipher3 import dbapi2
 
@@ -180,9 +167,3 @@ except ImportError as error:
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(MissingExtraError.__name__)
     assert f"{package!r}: {install_command('encrypted')}" in done.stdout
-
-
-def test_nothing_of_a_key_is_imported_for_plain_stores() -> None:
-    program = "import sys, devmem; devmem.open; print(sorted({'sqlcipher3', 'cryptography'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

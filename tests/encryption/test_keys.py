@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import pickle
-import secrets
 from pathlib import Path
 
 import pytest
@@ -49,14 +48,6 @@ def test_a_key_is_in_no_representation_and_no_pickle() -> None:
     assert repr(key) == str(key) == "StoreKey(...)"
     with pytest.raises(TypeError, match="not pickled"):
         pickle.dumps(key)
-
-
-def test_headers_tell_keys_apart_and_hold_nothing_of_them() -> None:
-    first, second = StoreKey(RAW), StoreKey(secrets.token_bytes(32))
-    assert first != second
-    assert first.database_header() != second.database_header()
-    assert first.database_header() != first.sealed_header()
-    assert not any(RAW[at : at + 4] in first.database_header() for at in range(29))
 
 
 def test_a_key_is_read_from_a_file_as_bytes_or_as_text(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -186,13 +185,6 @@ def test_a_json_file_is_not_encrypted_as_nothing_could_open_it_again(tmp_path: P
     assert count(tmp_path / "notes.db", None) == 20
 
 
-def test_a_file_that_is_not_a_store_is_refused_and_stays_unchanged(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("A text.")
-    answer = devmem_command("rekey", tmp_path / "notes.txt", env={"DEVMEM_NEW_KEY": NEW.hex()}, code=2)
-    assert "not a SQLite file of a store" in answer
-    assert (tmp_path / "notes.txt").read_text() == "A text."
-
-
 def test_commands_read_and_write_with_the_key_of_the_environment_or_of_a_file(tmp_path: Path) -> None:
     file, key = tmp_path / "notes.db", {"DEVMEM_KEY": OLD.hex()}
     (tmp_path / "key").write_text(OLD.hex())
@@ -216,38 +208,6 @@ def test_commands_read_and_write_with_the_key_of_the_environment_or_of_a_file(tm
     assert "another key" in devmem_command("list", file, env={"DEVMEM_KEY": NEW.hex()}, code=2)
     assert "holds no key" in devmem_command("list", file, env={"DEVMEM_KEY": "secret"}, code=2)
     assert OLD.hex() not in devmem_command("--debug", "list", file, env={"DEVMEM_KEY": NEW.hex()}, code=2)
-
-
-def test_a_workflow_without_encryption_says_that_it_has_no_use_for_the_key(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text(OLD.hex())
-    (tmp_path / "w.yaml").write_text(
-        "memory: [{name: notes, type: simple, config: {memory_path: n.db, embedding: null}}]"
-    )
-    answer = devmem_command("--key-file", tmp_path / "key", "add", tmp_path / "w.yaml", "The tide turned.")
-    assert "no store declares `encryption`, so what they write is plain" in " ".join(answer.split())
-
-
-def test_a_workflow_that_is_decrypted_has_use_for_the_key(tmp_path: Path) -> None:
-    (tmp_path / "key").write_text(OLD.hex())
-    make(tmp_path / "n.db", OLD)
-    (tmp_path / "w.yaml").write_text("memory: [{name: notes, type: simple, config: {memory_path: n.db}}]")
-    answer = devmem_command("--key-file", tmp_path / "key", "rekey", tmp_path / "w.yaml", "--plain")
-    assert "files are plain" in answer
-    assert "warning" not in answer
-
-
-def test_rekey_needs_to_know_what_is_wanted(tmp_path: Path) -> None:
-    make(tmp_path / "notes.db", None)
-    assert "no new key" in devmem_command("rekey", tmp_path / "notes.db", code=2)
-    assert "exclude each other" in devmem_command(
-        "rekey", tmp_path / "notes.db", "--plain", "--new-key-file", "x", code=2
-    )
-    assert "does not exist" in devmem_command("rekey", tmp_path / "missing.db", "--plain", code=2)
-    answer = devmem_command("rekey", tmp_path / "notes.db", "--json", env={"DEVMEM_NEW_KEY": NEW.hex()})
-    assert json.loads(answer)["encrypted"] is True
-    assert "1 file is plain" in devmem_command(
-        "rekey", tmp_path / "notes.db", "--plain", env={"DEVMEM_KEY": NEW.hex()}
-    ) or count(tmp_path / "notes.db", None)
 
 
 @pytest.fixture(autouse=True)

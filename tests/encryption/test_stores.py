@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import secrets
 import sys
 from contextlib import closing
@@ -28,7 +27,6 @@ from devmem.messages import AttachmentRef, MessageBlock
 from devmem.recording import InteractionRecorder
 from devmem.storage import SqliteCollection
 from devmem.stores import SnapshotBlock
-from devmem.stores.commit_log import CommitRecord, open_commits
 from devmem.transfer.importing.formats import open_data
 from devmem.workflow.rescue import UnsavedWrites
 from devmem_stores.conversation import ConversationMemory
@@ -109,12 +107,11 @@ def test_a_rare_word_is_in_no_byte_after_a_run(store_type: str, path: str, tmp_p
         assert len(memory) > 0
 
 
-@pytest.mark.parametrize("store_type", TYPES)
-def test_the_same_run_is_found_in_a_plain_store(store_type: str, tmp_path: Path) -> None:
+def test_the_same_run_is_found_in_a_plain_store(tmp_path: Path) -> None:
     folder = tmp_path / "team"
-    store = store_of(store_type, folder)
+    store = store_of("simple", folder)
     del store["config"]["encryption"]  # type: ignore[attr-defined]
-    fill(write_workflow(folder, store, record_recalls=True), store_type)
+    fill(write_workflow(folder, store, record_recalls=True), "simple")
     assert {"store.db", ".devmem/default/state.db"} <= {place.removesuffix("-wal") for place in plain_places(folder)}
 
 
@@ -174,13 +171,6 @@ def test_a_place_that_cannot_be_encrypted_refuses_a_key(place: str, tmp_path: Pa
         devmem.open(place, key=bytes(32))
 
 
-def test_a_key_is_not_given_beside_a_declaration(tmp_path: Path) -> None:
-    file = write_workflow(tmp_path, store_of("simple", tmp_path))
-    for place in (f"{file}#notes", {"type": "simple"}):
-        with pytest.raises(ValueError, match="declare `encryption`"):
-            devmem.open(place, key=bytes(32))
-
-
 def test_a_missing_or_wrong_key_of_a_workflow_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = write_workflow(tmp_path, store_of("simple", tmp_path))
     with devmem.open(f"{file}#notes") as memory:
@@ -192,16 +182,6 @@ def test_a_missing_or_wrong_key_of_a_workflow_is_named(tmp_path: Path, monkeypat
     monkeypatch.delenv("TEST_STORE_KEY")
     with pytest.raises(EncryptionError, match=r"\$TEST_STORE_KEY: .*is not set"):
         devmem.open(f"{file}#notes")
-
-
-def test_a_key_file_starts_at_the_folder_of_the_workflow(tmp_path: Path) -> None:
-    store = store_of("simple", tmp_path)
-    store["config"]["encryption"] = {"key": {"file": "key.txt"}}  # type: ignore[index]
-    file = write_workflow(tmp_path, store)
-    (tmp_path / "key.txt").write_text(secrets.token_hex(32))
-    with devmem.open(f"{file}#notes") as memory:
-        memory.add(RARE)
-    assert plain_places(tmp_path) == []
 
 
 @pytest.mark.parametrize(
@@ -237,15 +217,6 @@ def test_a_part_of_a_workflow_that_would_stay_plain_is_refused(
     file = write_workflow(tmp_path, store_of("simple", tmp_path), {"name": "other", **other})
     with pytest.raises(ConfigError, match=said):
         load_workflow(file)
-
-
-def test_stores_without_files_may_stand_beside_encrypted_ones(tmp_path: Path) -> None:
-    more: list[dict[str, object]] = [
-        {"name": "server", "type": "simple", "config": {"memory_path": "postgresql://h/d"}},
-        {"name": "short", "type": "simple", "config": {}},
-        {**store_of("simple", tmp_path, "second.db"), "name": "second"},
-    ]
-    load_workflow(write_workflow(tmp_path, store_of("simple", tmp_path), *more))
 
 
 def test_records_of_calls_wait_encrypted(tmp_path: Path) -> None:
@@ -302,15 +273,6 @@ def test_writes_that_no_store_took_wait_encrypted_and_are_imported(
     assert RARE in str(record)
 
 
-def test_decisions_name_runs_in_encrypted_files(tmp_path: Path) -> None:
-    protect(tmp_path / "session", KEY)
-    record = CommitRecord(run=RARE, stores=("a", "b"))
-    with closing(open_commits(tmp_path / "session" / "state.db")) as commits:
-        commits.put({RARE: record})
-        assert plain_places(tmp_path) == []
-        assert [entry.value for entry in commits.entries()] == [record]
-
-
 def test_the_key_is_in_no_log_and_no_error(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     secret = secrets.token_hex(32)
     with caplog.at_level("DEBUG"), devmem.open(tmp_path / "notes.db", key=secret, embedding=None) as memory:
@@ -319,18 +281,3 @@ def test_the_key_is_in_no_log_and_no_error(tmp_path: Path, caplog: pytest.LogCap
     with pytest.raises(EncryptionError) as raised:
         devmem.open(tmp_path / "notes.db", key=secrets.token_hex(32), embedding=None)
     assert secret not in str(raised.value)
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_process_forks_beside_an_encrypted_store_that_was_closed(tmp_path: Path) -> None:
-    place = f"{write_workflow(tmp_path, store_of('simple', tmp_path))}#notes"
-    memory = devmem.open(place)
-    memory.add("Ann likes tea.")
-    memory.close()
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    with devmem.open(place) as again:
-        assert len(again) == 1

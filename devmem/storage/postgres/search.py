@@ -206,7 +206,7 @@ class PostgresSource:
             read.read_all()
         self.indexes = _Indexes(
             doc_values=PostgresDocValues(self, self._query.vector, has_conversations=state.has_conversations),
-            passage_map=_PassageMap(read),
+            passage_map=read,
             postings=_Postings(self, read, self._text),
             vectors=None if state.dimension is None else _Vectors(self, read, state.dimension),
         )
@@ -276,7 +276,13 @@ def _named(condition: str, values: Sequence[object], prefix: str) -> tuple[str, 
 
 
 class _Read:
-    """The passages that a search has read: their similarities, and where terms of the query occur in them."""
+    """The passages that a search has read: their similarities, and where terms of the query occur in them.
+
+    They show which passages an item has, too; see `PassageMapReader`.
+    """
+
+    singles = False
+    """Nobody counted whether some item has more than one."""
 
     def __init__(self, source: PostgresSource, numbers: Mapping[str, int], state: _State, query: Vector | None) -> None:
         """Read nothing yet.
@@ -344,6 +350,22 @@ class _Read:
         self.load(passages >> PASSAGE_BITS)
         return places_in(self.passages, passages)
 
+    def rows_of(self, passages: Rows) -> Rows:
+        """Return the row of each passage."""
+        return passages >> PASSAGE_BITS
+
+    def passages_of(self, rows: Rows) -> tuple[Rows, Rows]:
+        """Return the passages of some rows, in their order, and for each passage its row's place in `rows`."""
+        self.load(rows)
+        known = self.passages
+        starts, ends = (np.searchsorted(known, bound << PASSAGE_BITS) for bound in (rows, rows + 1))
+        counts = ends - starts
+        return known[ranges(starts, counts)], np.repeat(np.arange(len(rows)), counts)
+
+    def all_passages_of(self, rows: Rows) -> Rows:
+        """Return the passages of some rows, in ascending order."""
+        return self.passages_of(np.sort(rows))[0]
+
     def occurrences(self, number: int) -> tuple[Rows, Codes]:
         """Return the read passages with a term of the query, and the codes of its postings."""
         at = np.flatnonzero(self._terms == number)
@@ -393,10 +415,8 @@ class _WordQuery:
         """Number, frequency and weight of each term."""
         for word, number in zip(occurring, numbers, strict=True):
             frequency = self._frequencies[word]
-            rest = max(read.count - frequency, 0)
-            self._terms.append(
-                (number, frequency, np.float32(weights[word] * np.log1p((rest + 0.5) / (frequency + 0.5))))
-            )
+            idf = np.log1p((max(read.count - frequency, 0) + 0.5) / (frequency + 0.5))
+            self._terms.append((number, frequency, np.float32(weights[word] * idf)))
         self.ceiling = (K1 + 1) * float(sum(idf for *_, idf in self._terms))
         """Score of a short text that repeats every term; 0 when none occurs."""
         self._asked: tuple[int, Cursor] | None = None
@@ -553,9 +573,7 @@ class _Vectors:
     def similarities(self, query: Vector, passages: Rows) -> NDArray[np.float64]:  # noqa: ARG002 - the search's
         """Return the cosine of the search's query and each passage; NaN for a passage that has no vector."""
         places = self._read.places(passages)
-        found = np.full(len(passages), np.nan)
-        found[places >= 0] = self._read.similarity[places[places >= 0]]
-        return found
+        return np.append(self._read.similarity, np.nan)[places]
 
     def gather(self, passages: Rows) -> Vector:
         """Return the vectors of some passages, shape (n, dimension); zeros for a passage that has none."""
@@ -570,37 +588,11 @@ class _Vectors:
         return gathered
 
 
-class _PassageMap:
-    """Which passages an item has; see `PassageMapReader`."""
-
-    singles = False
-    """Nobody counted whether some item has more than one."""
-
-    def __init__(self, read: _Read) -> None:
-        self._read = read
-
-    def rows_of(self, passages: Rows) -> Rows:
-        """Return the row of each passage."""
-        return passages >> PASSAGE_BITS
-
-    def passages_of(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Return the passages of some rows, in their order, and for each passage its row's place in `rows`."""
-        self._read.load(rows)
-        known = self._read.passages
-        starts, ends = (np.searchsorted(known, bound << PASSAGE_BITS) for bound in (rows, rows + 1))
-        counts = ends - starts
-        return known[ranges(starts, counts)], np.repeat(np.arange(len(rows)), counts)
-
-    def all_passages_of(self, rows: Rows) -> Rows:
-        """Return the passages of some rows, in ascending order."""
-        return self.passages_of(np.sort(rows))[0]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Indexes:
     """See `IndexesReader`; they show what the filter admits."""
 
     doc_values: PostgresDocValues
-    passage_map: _PassageMap
+    passage_map: _Read
     postings: _Postings
     vectors: _Vectors | None
