@@ -11,7 +11,7 @@ import pytest
 from devmem.encryption import StoreKey, key_of, protect, read_key_file, read_key_variable
 from devmem.errors import EncryptionError
 
-RAW = bytes(range(32))
+RAW = bytes(range(5, 37))
 
 
 @pytest.mark.parametrize(
