@@ -102,7 +102,7 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for 
 
 
 def load(terminal: Terminal, file: Path, *, uses_key: bool = False) -> Workflow:
-    """Read a workflow and print its warnings; raises `ConfigError` when it cannot be used.
+    """Read a workflow; raises `ConfigError` when it cannot be used.
 
     Args:
         terminal: of the command.
@@ -117,9 +117,7 @@ def load(terminal: Terminal, file: Path, *, uses_key: bool = False) -> Workflow:
 
 
 def announce(terminal: Terminal, workflow: Workflow, *, uses_key: bool = False) -> None:
-    """Print a workflow's warnings."""
-    for warning in workflow.warnings:
-        terminal.report("warning", str(warning))
+    """Warn where the key of the command does not encrypt what the stores of a workflow write."""
     declared = (getattr(store.config, "encryption", None) for store in workflow.memory)
     if terminal.has_key and not uses_key and workflow.file is not None and not any(declared):
         terminal.report(

@@ -330,6 +330,17 @@ class PassthroughConfig(ConfigModel):
     """Pass on the last message alone, not all of them."""
 
 
+class SubgraphConfig(ConfigModel):
+    """Settings of a node that runs another graph."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    type: Literal["config", "file"]
+    """Whether the graph stands here or has a file."""
+    config: dict[Any, Any]
+    """The graph's parts, or the `path` of its file."""
+
+
 SETTINGS: Final[Mapping[str, type[LiteralConfig | PassthroughConfig]]] = {
     "literal": LiteralConfig,
     "passthrough": PassthroughConfig,

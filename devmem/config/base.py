@@ -126,6 +126,13 @@ def _is_block(annotation: Annotation) -> bool:
     return isinstance(kind, type) and issubclass(kind, (list, tuple, dict, BaseModel))
 
 
+@dataclass(frozen=True, slots=True)
+class ReadBy:
+    """Marks a key that only some of devmem's own providers or types read; those of plugins may read any."""
+
+    names: tuple[str, ...]
+
+
 class MemoryOptions(ConfigModel):
     """The block of recalled items, for all agents or for one."""
 

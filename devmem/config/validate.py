@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, Final, TypeVar, get_args, get_origin
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from devmem.config.base import (
     UNKNOWN_NAME,
-    Annotation,
     ConfigModel,
     Declared,
     StoreTypes,
@@ -24,10 +23,8 @@ from devmem.config.base import (
 )
 from devmem.config.document import DocumentPath, Report, holds
 from devmem.config.findings import Rule, choices, closest, did_you_mean, found, quoted
-from devmem.config.placeholders import Placeholders, has_placeholder, names_only
+from devmem.config.placeholders import Placeholders, has_placeholder, names_only, unset_message
 from devmem.config.store import StoreDeclaration
-from devmem.config.workflow import unset_message
-from devmem.errors import PluginError
 
 NEAR_MISS: Final = 0.75
 """Likeness from which a key that nothing reads is taken for a misspelt one."""
@@ -52,54 +49,38 @@ class Validator:
             message = _masked(str(error), _secret_texts(data, secret=False, models=(kind,)))
             self._report.error(where, f"{kind.__name__} could not check this: {type(error).__name__}: {message}")
             return None
-        self._note(model, data, path, findings)
+        by_place: dict[DocumentPath, list[ErrorDetails]] = {}
+        for finding in findings:
+            value, least = finding["input"], finding.get("ctx", {}).get("min_length", 0)
+            if finding["type"] == "too_short" and isinstance(value, list) and len(value) >= least:
+                continue  # the elements, which have their own problems, do not count
+            by_place.setdefault(_cleaned(finding, data), []).append(finding)
+        for place, here in by_place.items():
+            message, rule = self._message(*self._routed(model, data, place), (*path, *place), here)
+            self._report.error((*path, *place), message, rule)
         return None
 
-    def look_over(self, model: type[ConfigModel], written: Mapping[Any, Any], path: DocumentPath) -> None:
+    def look_over(self, model: type[ConfigModel], written: object, path: DocumentPath) -> None:
         """Warn about keys that nothing reads, and about those of other systems that devmem does not carry out.
 
-        Such a model ignores what it does not know, since other systems have keys there.
+        Only a model that ignores what it does not know is looked over, and those of its blocks.
         """
-        self.warn_near_misses(written, path, all_keys([model]), model.foreign)
-        for key, message in model.foreign.items():
-            if message and written.get(key):
-                self._report.warn((*path, key), message, Rule.NOT_SUPPORTED)
-
-    def look_over_all(self, model: type[ConfigModel], written: object, path: DocumentPath) -> None:
-        """Look a mapping over, and those in it whose models ignore unknown keys too."""
         if not isinstance(written, Mapping) or model.model_config.get("extra") != "ignore":
             return
-        self.look_over(model, written, path)
+        keys = all_keys([model])
+        for key, value in written.items():
+            message = model.foreign.get(key)
+            if message and value:
+                self._report.warn((*path, key), message, Rule.NOT_SUPPORTED)
+            elif message is None and key not in keys:
+                meant = closest(key, keys, cutoff=NEAR_MISS)
+                if meant is not None and meant not in written:
+                    self._report.warn((*path, key), f"this key is not read; did you mean {meant!r}?", Rule.UNKNOWN_KEY)
         for name, field in model.model_fields.items():
             for key in keys_of(name, field):
                 for inner in models_in(field.annotation):
                     if issubclass(inner, ConfigModel):
-                        self.look_over_all(inner, written.get(key), (*path, key))
-
-    def warn_near_misses(
-        self, written: Mapping[Any, Any], path: DocumentPath, keys: Sequence[str], others: Mapping[str, str]
-    ) -> None:
-        """Warn about keys that are nearly one of `keys`, which is not there; `others` are read by another system."""
-        for key in written:
-            if isinstance(key, str) and key not in keys and key not in others:
-                meant = closest(key, keys, cutoff=NEAR_MISS)
-                if meant is not None and meant not in written:
-                    self._report.warn((*path, key), f"this key is not read; did you mean {meant!r}?", Rule.UNKNOWN_KEY)
-
-    def _note(
-        self, model: type[ConfigModel], data: object, path: DocumentPath, findings: Sequence[ErrorDetails]
-    ) -> None:
-        by_place: dict[DocumentPath, list[ErrorDetails]] = {}
-        for finding in findings:
-            value, context = finding["input"], finding.get("ctx", {})
-            if finding["type"] == "too_short" and isinstance(value, list) and len(value) >= context["min_length"]:
-                continue  # the elements, which have their own problems, do not count
-            by_place.setdefault(_cleaned(finding, data), []).append(finding)
-        for inner, here in by_place.items():
-            if self._report.is_full:
-                return
-            message, rule = self._message(*self._routed(model, data, inner), (*path, *inner), here)
-            self._report.error((*path, *inner), message, rule)
+                        self.look_over(inner, written.get(key), (*path, key))
 
     def _routed(
         self, model: type[ConfigModel], data: object, inner: DocumentPath
@@ -115,14 +96,14 @@ class Validator:
     ) -> tuple[str, Rule]:
         """Return what is wrong with the value at a path, which is `inner` below the model."""
         finding = findings[0]
-        kind, context = finding["type"], finding.get("ctx", {})
+        kind, context, value = finding["type"], finding.get("ctx", {}), finding["input"]
+        written = self._report.written(whole)
         if kind == "invalid_key" or finding["loc"][-1:] == ("[key]",):
-            key = found(finding["input"], secret=True)
+            key = found(value, secret=True)
             return f"a key must be text, found {key}; put it in quotes", Rule.INVALID_VALUE
         if kind == "extra_forbidden":
             possible = all_keys(field_at(model, inner[:-1])[0])
-            remark = self._types_with(inner[0]) if len(inner) == 1 and whole[-2:-1] == ("config",) else ""
-            hint = remark or did_you_mean(inner[-1], possible)
+            hint = did_you_mean(inner[-1], possible)
             return f"unknown key{hint} Possible keys: {choices(possible)}.", Rule.UNKNOWN_KEY
         if kind == "missing":
             return "this key is required", Rule.INVALID_VALUE
@@ -133,12 +114,11 @@ class Validator:
         if kind == UNKNOWN_NAME:
             if missing:
                 return unset_message(missing), Rule.UNSET_VARIABLE
-            what, possible, written = context["what"], context["possible"], self._report.document.nearest(whole)
-            if isinstance(written, str) and has_placeholder(written):
-                # The value may be a secret that stands in the wrong place.
-                shown = f"in {quoted(written)}."
-            else:
-                shown = f"{quoted(finding['input'])}{did_you_mean(finding['input'], possible)}"
+            what, possible = context["what"], context["possible"]
+            # The value of a placeholder may be a secret that stands in the wrong place.
+            shown = (
+                f"in {quoted(written)}." if has_placeholder(written) else quoted(value) + did_you_mean(value, possible)
+            )
             others = "Others need their package installed, or their module under `plugins`."
             return f"unknown {what} {shown} Possible: {choices(possible)}. {others}", Rule.UNKNOWN_NAME
         if missing:
@@ -149,41 +129,24 @@ class Validator:
         self, model: type[ConfigModel], inner: DocumentPath, whole: DocumentPath, findings: Sequence[ErrorDetails]
     ) -> str:
         models, annotation = field_at(model, inner)
-        value = findings[0]["input"]
-        secret = mentions(annotation, SecretStr) or any(
-            _is_secret_name(step) for step in (whole[:-1] if _is_number_field(model, inner, annotation) else whole)
-        )
-        written = self._report.document.nearest(whole)
-        if isinstance(written, str) and has_placeholder(written):
+        value, written = findings[0]["input"], self._report.written(whole)
+        secret = mentions(annotation, SecretStr) or any(map(_is_secret_name, whole))
+        is_expanded = has_placeholder(written)
+        if is_expanded:
             # A default in the placeholder may be the secret.
             shown = f"the value of {quoted(names_only(written) if secret else written)}"
-            hidden = iter([str(value)])
         else:
             shown = found(value, secret=secret)
-            hidden = _secret_texts(value, secret=secret, models=models)
-        message = _masked(_expectation(findings), hidden)
+        message = _masked(_expectation(findings), _secret_texts(value, secret=secret or is_expanded, models=models))
         if isinstance(value, Mapping) and not message.startswith("expected"):
             # A check of several keys names them itself.
             return message
         hint = ""
-        if (possible := _possible_values(findings[0])) and not secret and "value of" not in shown:
+        if (possible := _possible_values(findings[0])) and not secret and not is_expanded:
             hint = did_you_mean(value, possible).rstrip(".")
         elif findings[0]["type"] == "string_type" and value is not None and not isinstance(value, (str, list, dict)):
             hint = "; put it in quotes if it is meant as text"
         return f"{message}, found {shown}{hint}"
-
-    def _types_with(self, key: object) -> str:
-        """Return a remark that stores of other types have a key; empty where none has."""
-        names: list[str] = []
-        for name in self._types.names():
-            try:
-                model = self._types.config_model(name)
-            except PluginError:
-                # A type that cannot be loaded offers nothing; the store that names it reports why.
-                continue
-            if key in all_keys([model]):
-                names.append(repr(name))
-        return f"; only stores of the type {' or '.join(names)} have it." if names else ""
 
 
 def _cleaned(finding: ErrorDetails, data: object) -> DocumentPath:
@@ -218,26 +181,20 @@ _EXPECTED: Final = {
 }
 """Description of the expected value, by the first word of pydantic's name for the error."""
 
-_BOUNDS: Final = {
-    "greater_than": "greater than {gt}",
-    "greater_than_equal": "at least {ge}",
-    "less_than": "less than {lt}",
-    "less_than_equal": "at most {le}",
-}
-
 
 def _expectation(findings: Sequence[ErrorDetails]) -> str:
     """Return what pydantic's findings about one value expect there."""
-    wanted = dict.fromkeys(_one_expectation(finding) for finding in findings)
+    wanted = dict.fromkeys(map(_one_expectation, findings))
     return " or ".join([one if not index else one.removeprefix("expected ") for index, one in enumerate(wanted)])
 
 
 def _one_expectation(finding: ErrorDetails) -> str:
     kind, context = finding["type"], finding.get("ctx", {})
-    if kind in ("literal_error", "enum"):
-        return f"expected one of {choices(_possible_values(finding))}"
-    if kind in _BOUNDS:
-        return f"expected a number {_BOUNDS[kind].format(**context)}"
+    if possible := _possible_values(finding):
+        return f"expected one of {choices(possible)}"
+    if kind.startswith(("greater_than", "less_than")):
+        bound = finding["msg"].removeprefix("Input should be ").replace("greater than or equal to", "at least")
+        return f"expected a number {bound.replace('less than or equal to', 'at most')}"
     if kind == "string_too_short":
         return "expected text that is not empty"
     if kind in ("too_short", "too_long"):
@@ -254,40 +211,25 @@ def _possible_values(finding: ErrorDetails) -> list[str]:
     """Return the values that a choice offers, which pydantic gives as one quoted text."""
     if finding["type"] not in ("literal_error", "enum"):
         return []
-    return [
-        part.strip().strip("'")
-        for part in str(finding.get("ctx", {}).get("expected", "")).replace(" or ", ", ").split(", ")
-    ]
+    return [quoted.strip("'") for quoted in re.split(", | or ", str(finding.get("ctx", {})["expected"]))]
 
 
 _WORDS: Final = {"key", "apikey", "token", "password", "passwd", "passphrase", "secret", "credential", "credentials"}
-_ABOUT_A_KEY: Final = {"column", "columns", "field", "file", "id", "llm", "name", "names", "path", "prefix"}
+_ABOUT_A_KEY: Final = {"budget", "column", "columns", "field", "file", "id", "llm", "name", "names", "path", "prefix"}
 """Words after which a name such as `key_names` promises something about a key, and not the key."""
 _WORD: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SHORTEST_MASKED: Final = 3
-_NUMBERS: Final = {int, float, bool, type(None)}
 
 
 def _is_secret_name(name: object) -> bool:
     """Whether a key's name promises a secret: `api_key`, `accessToken`, `password`; `key_file` does not."""
-    if not isinstance(name, str):
-        return False
-    words = [word.lower() for word in _WORD.findall(name[:200])]
-    return any(
-        word in _WORDS and not (word == "key" and following in _ABOUT_A_KEY)
-        for word, following in pairwise([*words, ""])
-    )
-
-
-def _is_number_field(model: type[BaseModel], path: DocumentPath, annotation: Annotation) -> bool:
-    """Whether a field takes numbers and flags alone, as `token_budget` does: its name promises no secret."""
-    types = get_args(annotation) if get_origin(annotation) is not None else (annotation,)
-    return bool(path) and path[-1] in all_keys(field_at(model, path[:-1])[0]) and set(types) <= _NUMBERS
+    words = [word.lower() for word in _WORD.findall(name[:200])] if isinstance(name, str) else []
+    return any(word in _WORDS and following not in _ABOUT_A_KEY for word, following in pairwise([*words, ""]))
 
 
 def _masked(message: str, secrets: Iterator[str]) -> str:
     for secret in secrets:
-        if len(secret) >= _SHORTEST_MASKED and secret in message:
+        if len(secret) >= _SHORTEST_MASKED:
             message = message.replace(secret, "***")
     return message
 

@@ -13,7 +13,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 from devmem.config.agent import AgentConfig, Condition, EdgeCondition, LiteralConfig, PassthroughConfig, RecordedType
 from devmem.config.base import ConfigModel, Duration, MemoryOptions, Placed, StoreTypes
 from devmem.config.document import DocumentPath
-from devmem.config.findings import Rule
 from devmem.config.placeholders import Unresolved, has_placeholder
 from devmem.config.store import StoreDeclaration
 from devmem.errors import ConfigError, Finding, PluginError
@@ -120,7 +119,7 @@ class NodeConfig(Placed):
         self._settings = settings
 
 
-class Edge(ConfigModel):
+class Edge(Placed):
     """An arrow between two nodes."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
@@ -165,7 +164,7 @@ class WorkflowDocument(ConfigModel):
     """Version of the workflow, for people."""
     vars: dict[str, Any] = Field(default_factory=dict, repr=False)
     """Values for placeholders such as `${NAME}`, which win over the environment's."""
-    plugins: tuple[str, ...] = ()
+    plugins: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)] = ()
     """Python modules to import first, because they register store types, rerankers or embedding providers."""
     memory: tuple[StoreDeclaration, ...] = ()
     """Stores that agents can attach."""
@@ -240,7 +239,7 @@ class Workflow(WorkflowDocument):
         wanted = tuple(prefix)
         found = [one for one in self.unresolved if _within(one.location, wanted)]
         if found:
-            raise ConfigError([unresolved_finding(one, str(self.file or "")) for one in found])
+            raise ConfigError([one.finding(str(self.file or "")) for one in found])
 
 
 def written_stores(stores: Sequence[StoreDeclaration], nodes: Sequence[NodeConfig]) -> list[StoreDeclaration]:
@@ -271,18 +270,6 @@ def source_paths(store: StoreDeclaration) -> list[str]:
     found = [getattr(source, "path", None) for source in sources]
     named = [path for path in found if isinstance(path, str) and not has_placeholder(path)]
     return [str(expanded(path)) for path in named]
-
-
-def unresolved_finding(unresolved: Unresolved, file: str) -> Finding:
-    """Return the finding about an unset variable."""
-    message = unset_message(unresolved.names)
-    return Finding(message=message, rule=Rule.UNSET_VARIABLE, path=unresolved.path, file=file, line=unresolved.line)
-
-
-def unset_message(names: tuple[str, ...]) -> str:
-    """Return the message that variables are not set, and where they could be."""
-    what = f"the variable {names[0]} is" if len(names) == 1 else f"the variables {', '.join(names)} are"
-    return f"{what} not set; set it under `vars`, in the environment or in a `.env` file beside the workflow"
 
 
 def _within(location: DocumentPath, prefix: DocumentPath) -> bool:

@@ -109,7 +109,7 @@ def test_problems_of_a_devall_document_have_its_paths(problems: Callable[[str], 
         ),
         (
             "memory:\n- notes",
-            "2: memory[0]: expected a mapping with `name`, `type` and `config`, found the text 'notes'",
+            "2: memory[0]: expected a mapping, found the text 'notes'",
         ),
         ("memory: notes", "1: memory: expected a list, found the text 'notes'"),
         (
@@ -200,7 +200,7 @@ def test_required_settings_are_asked_for_where_the_store_stands(refuse: Refuse) 
         ("{name: store, similarity_threshold: true}", "similarity_threshold: expected a number, found true"),
         (
             "{name: store, similarity_threshold: 2}",
-            "similarity_threshold: expected a number at most 1.0, found the num",
+            "similarity_threshold: expected a number at most 1, found the num",
         ),
         ("{name: store, read: 1}", "read: expected true or false, found the number 1"),
         ("{name: store, write: sometimes}", "write: expected true or false, found the text 'sometimes'"),
@@ -224,7 +224,7 @@ def test_attachments(refuse: Refuse, attachment: str, line: str) -> None:
     ("text", "line"),
     [
         ("nodes: {a: b}", "1: nodes: expected a list, found a mapping"),
-        ("nodes: [a]", "1: nodes[0]: expected a mapping with `id`, `type` and `config`, found the text 'a'"),
+        ("nodes: [a]", "1: nodes[0]: expected a mapping, found the text 'a'"),
         ("nodes: [{type: human}]", "1: nodes[0].id: this key is required"),
         ("nodes: [{id: a}]", "1: nodes[0].type: this key is required"),
         (
@@ -254,11 +254,7 @@ def test_attachments(refuse: Refuse, attachment: str, line: str) -> None:
         ("nodes: []\nedges: [x]", "2: edges[0]: expected a mapping, found the text 'x'"),
         (
             "nodes: []\nplugins: [5]",
-            "2: plugins[0]: expected the name of a Python module, or a file such as ./notes.py, found the number",
-        ),
-        (
-            "nodes: []\nplugins: [os; x]",
-            "2: plugins[0]: expected the name of a Python module, or a file such as ./notes.py, found the text",
+            "2: plugins[0]: expected the name of a Python module, or a file, found the number",
         ),
         ("nodes: []\nplugins: [nope]", "2: plugins[0]: no module nope"),
         ("nodes: []\nvars: [1]", "2: vars: expected a mapping, found a list"),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem.config import Rule, check_workflow, parse_workflow
+from devmem.config import Rule, check_workflow
 from devmem.errors import Level, install_command
 from devmem.plugins import registry
 
@@ -110,7 +110,7 @@ def test_a_provider_of_one_model_that_is_to_have_another(tmp_path: Path) -> None
     [
         ("params.pooling", "{provider: minilm, params: {pooling: cls}}", "does not read `pooling`; it is for onnx"),
         ("params.dimensions", "{provider: minilm, params: {dimensions: 128}}", "it is for openai"),
-        ("params.settings", "{provider: minilm, params: {settings: {a: 1}}}", "it is for providers of plugins"),
+        ("params.settings", "{provider: minilm, params: {settings: {a: 1}}}", "it is for plugins"),
         ("api_key", "{provider: minilm, api_key: secret-key}", "does not read `api_key`"),
         ("params.query_prefix", "{provider: minilm, params: {query_prefix: 'q: '}}", "it is for onnx"),
     ],
@@ -191,13 +191,6 @@ def test_a_path_that_cannot_be_written(tmp_path: Path, name: str) -> None:
     ((level, rule, path, message),) = checked(tmp_path, text)
     assert (level, rule, path) == (Level.ERROR, Rule.UNWRITABLE_FILE, "memory[0].config.memory_path")
     assert "taken' is not a folder" in message
-
-
-def test_a_json_path_that_cannot_be_written_is_a_warning_at_the_start(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_bytes(b"")
-    text = agent("").replace("type: notes}", "type: notes, config: {memory_path: taken/notes.json}}")
-    found = parse_workflow(text, FakeTypes(), base_dir=tmp_path, environ={}).warnings
-    assert [(one.level, one.rule) for one in found] == [(Level.WARNING, Rule.UNWRITABLE_FILE)]
 
 
 @pytest.mark.parametrize(

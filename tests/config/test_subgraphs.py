@@ -54,9 +54,9 @@ def test_a_subgraph_may_have_stores_of_its_own(read: Read) -> None:
 @pytest.mark.parametrize(
     ("config", "path", "message"),
     [
-        ("{}", "config.type", "expected `config` (the graph stands here) or `file` (it has a file), found nothing"),
-        ("flat", "config", "expected a mapping with `type` and `config`, found the text 'flat'"),
-        ("{type: config}", "config.config", "expected a mapping with the subgraph's `nodes`, found nothing"),
+        ("{}", "config.type", "this key is required"),
+        ("flat", "config", "expected a mapping, found the text 'flat'"),
+        ("{type: config}", "config.config", "this key is required"),
         ("{type: config, config: {}}", "config.config.nodes", "this key is required"),
         ("{type: file, config: {}}", "config.config.path", "expected the path of a file, found nothing"),
         (

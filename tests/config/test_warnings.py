@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from devmem.config import StoreTypes, parse_workflow
-from devmem.errors import ConfigError
+from devmem.config import StoreTypes, check_workflow, parse_workflow
+from devmem.errors import ConfigError, Level
 from devmem.plugins import registry
 
 from .conftest import Read
+from .fakes import FakeTypes
 
 STORES = "memory:\n- {name: notes, type: notes}\n- {name: docs, type: files, config: {file_sources: [{path: .}]}}\n"
 
 
 def _warnings(read: Read, text: str, **environ: str) -> list[tuple[str, str]]:
     return [(warning.path, warning.message) for warning in read(text, **environ).warnings]
+
+
+def _checked(folder: Path, text: str, types: StoreTypes) -> list[tuple[str, str]]:
+    (folder / "w.yaml").write_text(text, encoding="utf-8")
+    found = check_workflow(folder / "w.yaml", types, environ={}).findings
+    return [(each.path, each.message) for each in found if each.level is Level.WARNING]
 
 
 def _attached(attachment: str, agent: str = "") -> str:
@@ -53,8 +62,9 @@ def _attached(attachment: str, agent: str = "") -> str:
         ),
     ],
 )
-def test_attachments_without_effect(read: Read, attachment: str, agent: str, key: str, message: str) -> None:
-    found = _warnings(read, _attached(attachment, agent))
+def test_attachments_without_effect(tmp_path: Path, attachment: str, agent: str, key: str, message: str) -> None:
+    (tmp_path / "a.md").touch()
+    found = _checked(tmp_path, _attached(attachment, agent), FakeTypes())
     assert [(path, text[: len(message)]) for path, text in found] == [(f"nodes[0].config.memories[0].{key}", message)]
 
 
@@ -68,16 +78,14 @@ def test_attachments_without_effect(read: Read, attachment: str, agent: str, key
         ("simple", "", False),
     ],
 )
-def test_a_threshold_without_effect(store_type: str, view: str, warned: bool) -> None:
+def test_a_threshold_without_effect(tmp_path: Path, store_type: str, view: str, warned: bool) -> None:
     """Items that are read by time have no similarity."""
     text = (
         f"memory:\n- {{name: notes, type: {store_type}, config: {{}}}}\n"
         "nodes: [{id: a, type: agent, config: {memories: "
         f"[{{name: notes, similarity_threshold: 0.2, {view}}}]}}}}]"
     )
-    found = [
-        each.path for each in parse_workflow(text, registry).warnings if "whatever their similarity" in each.message
-    ]
+    found = [path for path, message in _checked(tmp_path, text, registry) if "whatever their similarity" in message]
     assert found == (["nodes[0].config.memories[0].similarity_threshold"] if warned else [])
 
 
@@ -92,8 +100,8 @@ def test_a_threshold_without_effect(store_type: str, view: str, warned: bool) ->
         ("{name: notes, write: false, write_stage: critique}", ""),
     ],
 )
-def test_attachments_that_are_fine(read: Read, attachment: str, agent: str) -> None:
-    assert _warnings(read, _attached(attachment, agent)) == []
+def test_attachments_that_are_fine(tmp_path: Path, attachment: str, agent: str) -> None:
+    assert _checked(tmp_path, _attached(attachment, agent), FakeTypes()) == []
 
 
 @pytest.mark.parametrize(
@@ -116,21 +124,9 @@ def test_keys_that_nearly_are_ours(read: Read, text: str, path: str, meant: str)
     assert _warnings(read, text) == [(path, f"this key is not read; did you mean {meant!r}?")]
 
 
-@pytest.mark.parametrize("block", ["memory_options", "conversation", "record_recalls"])
-@pytest.mark.parametrize("around", ["nodes: []\n{}", "graph:\n  nodes: []\n{}"])
-def test_keys_that_are_not_indented_below_their_block(read: Read, block: str, around: str) -> None:
-    """YAML reads such a block as blank, and all that was configured would be off."""
-    key = {"memory_options": "token_budget", "conversation": "store", "record_recalls": "retention"}[block]
-    indent = "  " if "graph" in around else ""
-    text = around.format(f"{indent}{block}:\n{indent}{key}: x\n{indent}unknown: y\n")
-    found = f"this key is not read here; indent it, so that it belongs to `{block}:`, which has no value"
-    assert (f"graph.{key}" if indent else key, found) in _warnings(read, text)
-    assert _warnings(read, text.replace(f"{block}:", f"{block}: null")) == []
-
-
 @pytest.mark.parametrize("block", ["conversation", "record_recalls", "transaction"])
 def test_blocks_of_the_root_that_are_left_blank(read: Read, block: str) -> None:
-    """Without a word, nothing would be recorded or committed as a whole."""
+    """Without a word, nothing would be recorded or committed as a whole, as when the keys below are not indented."""
     left_out = (block, f"`{block}:` has no value, so it is left out")
     assert _warnings(read, f"nodes: []\n{block}:\n") == [left_out]
     assert _warnings(read, f"nodes: []\n{block}: null\n") == []

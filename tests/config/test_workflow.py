@@ -26,7 +26,7 @@ def test_own_document(read: Read) -> None:
     assert convo.config.embedding.api_key.get_secret_value() == "sk-1234567890"
     assert docs.config.file_sources[0].file_types == (".md", ".mdx")
     assert workflow.version == "1.2.0"
-    assert workflow.edges == (Edge(source="human", target="answer"),)
+    assert [edge.model_dump() for edge in workflow.edges] == [Edge(source="human", target="answer").model_dump()]
     assert workflow.warnings == ()
     assert workflow.unresolved == ()
 

@@ -8,8 +8,9 @@ from typing import cast
 import pytest
 
 from devmem import ConfigError, MemoryBase, Scope, Workflow, WorkflowRunner, open_stores
-from devmem.errors import CollectionError
+from devmem.errors import CollectionError, Finding, Level
 from devmem.recording import CopySource
+from devmem.workflow import check_workflow
 from devmem.workflow.recording import rebuild_view
 
 from .runner_doubles import ChatsByNode, agent_yaml, write_workflow
@@ -99,12 +100,17 @@ def test_a_rule_that_cannot_work_is_refused(copies: str, message: str, tmp_path:
     assert "conversation.copies[0]" in str(caught.value)
 
 
+def warnings_of(read: Workflow) -> list[Finding]:
+    assert read.file is not None
+    return [found for found in check_workflow(read.file).findings if found.level is Level.WARNING]
+
+
 def test_an_agent_that_no_node_is_gets_a_warning(tmp_path: Path) -> None:
     """Nothing would be copied of it, or seen, without a word."""
     view = "{name: global, write: false, view: {agent_id: reviewr}}"
     copies = "conversation: {store: global, copies: [{into: writers, agents: [writer, Writers]}]}"
     read = write_workflow(tmp_path, STORES, copies, "nodes:", agent_yaml("writer", view), agent_yaml("reviewer"), EDGE)
-    assert [(found.path, found.line, found.message) for found in read.warnings] == [
+    assert [(found.path, found.line, found.message) for found in warnings_of(read)] == [
         ("conversation.copies[0].agents[1]", 7, f"no agent is named 'Writers'; did you mean 'writer'? {AGENTS}"),
         (
             "nodes[0].config.memories[0].view.agent_id",
@@ -116,9 +122,9 @@ def test_an_agent_that_no_node_is_gets_a_warning(tmp_path: Path) -> None:
     for copied, name in (("${NOBODY_SETS_THIS}", "reviewer"), ("reviewer", "${NOBODY_SETS_THIS}")):
         copies = COPIES.replace("[writer]", f'["{copied}"]')
         read = write_workflow(tmp_path, STORES, copies, "nodes:", agent_yaml("x", agent=name))
-        assert "no agent is named" not in str([found.message for found in read.warnings])
+        assert "no agent is named" not in str([found.message for found in warnings_of(read)])
     copies = COPIES.replace("[writer]", "[reviewer]")
-    assert not write_workflow(tmp_path, STORES, copies, "nodes:", agent_yaml("x", agent="reviewer")).warnings
+    assert not warnings_of(write_workflow(tmp_path, STORES, copies, "nodes:", agent_yaml("x", agent="reviewer")))
 
 
 def test_the_stores_of_the_rules_have_to_be_open(tmp_path: Path) -> None:

@@ -364,6 +364,8 @@ def run(
     """
     terminal: Terminal = ctx.obj
     workflow = _with_embedding(_checked(load(terminal, file), node, session), embedding)
+    for warning in workflow.warnings:
+        terminal.report("warning", str(warning))
     if user is not None and checked_name("--user", user) and all_users:
         raise CommandError("give either --user or --all-users, not both.")
     inputs, files = _find_inputs(terminal, text, input_file), _attached(attach or ())
