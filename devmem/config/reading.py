@@ -29,17 +29,16 @@ from devmem.config.compose import compose
 from devmem.config.document import DocumentPath, Report, YamlDocument, read_text
 from devmem.config.findings import Rule, choices, closest, did_you_mean, found, quoted
 from devmem.config.placeholders import Environment, Placeholders, Unresolved, has_placeholder, unset_message
+from devmem.config.rules import check_document, check_store
 from devmem.config.store import StoreDeclaration
 from devmem.config.validate import NEAR_MISS, Validator
 from devmem.config.workflow import (
     ROOT_ONLY,
-    ConversationRecording,
     Edge,
     NodeConfig,
     Subgraph,
     Workflow,
     WorkflowDocument,
-    written_stores,
 )
 from devmem.errors import CollectionError, ConfigError, Finding, Level, MissingExtraError, PluginError
 
@@ -115,7 +114,7 @@ class Reader:
         written = {name: value for name, value in self._picked(parts, (), _OPTIONS).items() if value is not None}
         options = self._validator.validate(_Options, written, ()) or _Options()
         graph = self._read_graph(parts, (), {})
-        self._check_document(graph, dict(options))
+        check_document(report, graph, dict(options))
         unresolved = self._unresolved()
         report.raise_errors()
         version = parts.get("version")
@@ -269,11 +268,6 @@ class Reader:
         elif isinstance(name, str):
             known[name] = path
 
-    def _check_name(self, name: str, path: DocumentPath, stores: Iterable[str]) -> None:
-        if name not in (names := [*stores]):
-            message = f"there is no store {quoted(name)}{did_you_mean(name, names)} Declared stores: {choices(names)}."
-            self.report.error(path, message, Rule.UNKNOWN_NAME)
-
     def _check_id(self, id_: str, path: DocumentPath, ids: Collection[str]) -> None:
         if id_ not in ids:
             message = f"there is no node {quoted(id_)}{did_you_mean(id_, ids)} Nodes: {choices(ids)}."
@@ -415,7 +409,7 @@ class Reader:
                 message = f"the store {quoted(name)} is attached to this node already, on line {line}"
                 self.report.error(where, message, Rule.DUPLICATE_NAME)
             else:
-                self._check_name(name, where, stores)
+                check_store(self.report, where, name, stores)
             seen.setdefault(name, where)
         return self._validator.validate(AgentConfig, data, path)
 
@@ -479,69 +473,6 @@ class Reader:
         reader._unresolved()
         self.report.include(reader.report.findings)
         return graph
-
-    # What the stores and the blocks of a whole document say of one another.
-
-    def _check_document(self, graph: Subgraph, options: Mapping[str, Any]) -> None:
-        declared = {store.name: store for store in graph.memory}
-        recording: ConversationRecording | None = options["conversation"]
-        if recording is not None:
-            self._check_recording(recording, declared)
-        for store in graph.memory:
-            self._check_composed(store, declared)
-        self._check_encryption(graph.memory)
-        for store in written_stores(graph.memory, graph.nodes) if options["transaction"] else ():
-            location = getattr(store.config, "memory_path", None) or ""
-            if not getattr(store.config, "keeps_versions", False):
-                reason = f"stores of the type {store.type!r} cannot hold what is not committed yet"
-            elif location.endswith(".json"):
-                reason = f"the JSON file {location} cannot hold what is not committed yet; one that ends with .db can"
-            else:
-                continue
-            self.report.error(("transaction",), f"the store {store.name!r} cannot take part in a transaction: {reason}")
-
-    def _check_recording(self, block: ConversationRecording, declared: Mapping[str, StoreDeclaration]) -> None:
-        for index, rule in enumerate(block.copies):
-            where = ("conversation", "copies", index, "into")
-            self._check_name(rule.into, where, declared)
-            if rule.into == block.store:
-                self.report.error(where, f"the records are in {quoted(rule.into)} already; name another store")
-        self._check_name(block.store, ("conversation", "store"), declared)
-        store = declared.get(block.store)
-        if store is not None and not getattr(store.config, "keeps_records", False):
-            message = f"stores of type {store.type!r} keep no records; name one of type 'conversation'"
-            self.report.error(("conversation", "store"), message)
-
-    def _check_composed(self, store: StoreDeclaration, declared: Mapping[str, StoreDeclaration]) -> None:
-        """Check the names of the stores that another is made of."""
-        for index, name in enumerate(getattr(store.config, "composes", ())):
-            where, part = (*store.place.location, "config", "stores", index), declared.get(name)
-            if part is None:
-                self._check_name(name, where, declared.keys() - {store.name})
-            elif getattr(part.config, "composes", ()):
-                self.report.error(where, f"{quoted(name)} is itself made of other stores; name those")
-            elif getattr(part.config, "memory_path", "auto") is None:
-                message = f"{quoted(name)} keeps its items for this process only: give it a `memory_path`"
-                self.report.error(where, message)
-
-    def _check_encryption(self, stores: Sequence[StoreDeclaration]) -> None:
-        """Report what would be written in plain beside encrypted stores, and stores that do not share their key."""
-        blocks = {store.name: block for store in stores if (block := getattr(store.config, "encryption", None))}
-        first = next(iter(blocks), "")
-        for store in stores if blocks else ():
-            path = (*store.place.location, "config")
-            if blocks.get(store.name) == blocks[first]:
-                continue
-            if store.name in blocks:
-                path = (*path, "encryption")
-                message = f"the files of a session have one key: name that of {quoted(first)}"
-            elif "memory_path" not in type(store.config).model_fields:
-                message = f"stores of the type {store.type!r} keep files that are not encrypted as {quoted(first)} is"
-            elif getattr(store.config, "memory_path", None) and not getattr(store.config, "sends_to", ()):
-                message = f"this store's file is plain, and that of {quoted(first)} encrypted: give both `encryption`"
-            else:
-                continue
-            self.report.error(path, message, Rule.PLAIN_FILE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ from devmem.stores.erasing import ForgetReceipt
 from devmem.stores.memory import MemoryBase, observed
 
 if TYPE_CHECKING:
-    from devmem.workflow.erasing import WorkflowReceipt
+    from devmem.workflow.forgetting import WorkflowReceipt
 
 
 class Selected(ScopeParts, total=False):

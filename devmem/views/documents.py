@@ -23,7 +23,7 @@ from devmem.text.display import number_of
 if TYPE_CHECKING:
     # Named in signatures alone: hits are shown without the modules that run a workflow, or forget in one.
     from devmem.stores.erasing import ForgetReceipt
-    from devmem.workflow.erasing import WorkflowReceipt
+    from devmem.workflow.forgetting import WorkflowReceipt
     from devmem.workflow.graph import NodeResult, RunResult
 
 JsonObject: TypeAlias = dict[str, Any]

@@ -40,7 +40,7 @@ from devmem.text.moments import parse_moment
 from devmem.views.diagrams import CallNode, call_tree
 from devmem.web.question import MOST_HITS, UNSCOPED, Question
 from devmem.web.texts import near_words
-from devmem.workflow.erasing import WorkflowReceipt
+from devmem.workflow.forgetting import WorkflowReceipt
 from devmem.workflow.manager import MemoryManager
 from devmem.workflow.stores import session_folder
 

@@ -36,7 +36,7 @@ from devmem.web.languages import Language, language_of, translated
 from devmem.web.question import UNSCOPED, Question, address_of, question_of, start_of
 from devmem.web.texts import compared, marked, shown
 from devmem.web.transfers import Transfers
-from devmem.workflow.erasing import WorkflowReceipt
+from devmem.workflow.forgetting import WorkflowReceipt
 from devmem.workflow.plan import accesses_of
 
 _FOLDER: Final = Path(__file__).parent

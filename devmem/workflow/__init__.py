@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from devmem.workflow.attachments import User as User
     from devmem.workflow.attachments import log_operation as log_operation
     from devmem.workflow.attachments import visible_to as visible_to
-    from devmem.workflow.erasing import WorkflowReceipt as WorkflowReceipt
+    from devmem.workflow.forgetting import WorkflowReceipt as WorkflowReceipt
     from devmem.workflow.graph import NodeResult as NodeResult
     from devmem.workflow.graph import RunResult as RunResult
     from devmem.workflow.manager import MemoryManager as MemoryManager
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from devmem.workflow.transaction import stores_of_runs as stores_of_runs
 else:
     _ORIGINS = {
-        "devmem.workflow.erasing": "WorkflowReceipt",
+        "devmem.workflow.forgetting": "WorkflowReceipt",
         "devmem.workflow.plan": "WorkflowPlan",
         "devmem.config.reading": "WorkflowCheck",
         "devmem.model.caller": "DEFAULT_SESSION",

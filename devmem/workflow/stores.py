@@ -171,7 +171,7 @@ def open_stores(
             stores[name] = store
         if left := erase_records(erasures_file(workflow.base_dir)):
             # Imported here: there are hardly ever any, and the command line starts sooner.
-            from devmem.workflow.erasing import recover_open
+            from devmem.workflow.forgetting import recover_open
 
             recover_open(left, stores)
         yield stores

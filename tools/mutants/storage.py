@@ -405,9 +405,9 @@ STORAGE: Final[tuple[Change, ...]] = (
     Change(
         name="erasure-keeps-waiting-writes",
         breaks="forgetting removes writes that wait for a store",
-        file="devmem/workflow/erasing.py",
-        old='(selection.waiting if each.kind == "pending" else selection.shown).append(each)',
-        new='selection.shown.append(each) if each.kind != "pending" else None',
+        file="devmem/workflow/forgetting.py",
+        old='selection.parts += [EraseRecord(kind="pending", place=str(file), names=names)] if names else []',
+        new="selection.parts += []",
         tests=("tests/workflow/test_workflow.py::test_nothing_is_left_of_a_user_in_any_file",),
     ),
     Change(

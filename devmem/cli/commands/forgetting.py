@@ -49,8 +49,7 @@ from devmem.stores.erasing import EraseSelection, execute, preview, select_erasu
 from devmem.text.analysis import shorten
 from devmem.text.display import number_of, one_line
 from devmem.views.documents import receipt_json, receipt_lines, workflow_receipt_json, workflow_receipt_lines
-from devmem.workflow.erasing import WorkflowSelection
-from devmem.workflow.forgetting import WorkflowForgetting
+from devmem.workflow.forgetting import WorkflowForgetting, WorkflowSelection
 
 _SHOWN: Final = 5
 """Maximum number of items that are listed before the question."""
