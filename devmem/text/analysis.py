@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Final
 
 from devmem.text.patterns import lazy_pattern
@@ -66,11 +66,6 @@ def stem(word: str) -> str:
     return str(_english_stemmer()().stemWord(word))
 
 
-def _unspaced_terms(run: str) -> Iterator[str]:
-    yield from run
-    yield from (run[at : at + 2] for at in range(len(run) - 1))
-
-
 @lru_cache(maxsize=1 << 16)
 def _word_terms(word: str) -> tuple[str, ...]:
     whole = _CLITIC.sub("", word)
@@ -86,7 +81,7 @@ def terms(text: str) -> list[str]:
         return list(chain.from_iterable(map(_word_terms, _ASCII_TOKEN.findall(text))))
     found: list[str] = []
     for token in _TOKEN.findall(unicodedata.normalize("NFKC", text)):
-        found.extend(_unspaced_terms(token) if _UNSPACED_RUN.match(token) else _word_terms(token))
+        found += (*token, *map("".join, pairwise(token))) if _UNSPACED_RUN.match(token) else _word_terms(token)
     return found
 
 
