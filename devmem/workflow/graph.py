@@ -17,8 +17,6 @@ class NodeOrder:
     """The order of a workflow's nodes."""
 
     nodes: tuple[str, ...]
-    senders: dict[str, tuple[str, ...]]
-    """The nodes whose output each node gets, in the order of the edges; none means the workflow's own input."""
     ignored: tuple[Edge, ...]
     """Edges that lead back to a node that already ran: loops are not repeated."""
 
@@ -36,10 +34,7 @@ def order_nodes(nodes: Sequence[str], edges: Sequence[Edge]) -> NodeOrder:
         done.append(ready)
     at = {node: number for number, node in enumerate(done)}
     ignored = tuple(edge for edge in edges if at[edge.source] >= at[edge.target])
-    senders = {
-        node: tuple(dict.fromkeys(sender for sender in waiting_for[node] if at[sender] < at[node])) for node in done
-    }
-    return NodeOrder(nodes=tuple(done), senders=senders, ignored=ignored)
+    return NodeOrder(nodes=tuple(done), ignored=ignored)
 
 
 def _before(node: str, waiting_for: Mapping[str, Sequence[str]], left: Sequence[str]) -> set[str]:

@@ -158,7 +158,7 @@ def _store_plan(workflow: Workflow, store: StoreDeclaration, accesses: tuple[Sto
         name=store.name,
         type=store.type,
         location=_location(store),
-        embedding=None if embedding is None else _model_text(_model_of(embedding)),
+        embedding=None if embedding is None else _model_text(embedding),
         readers=tuple(dict.fromkeys(one.agent for one in of_store if one.reads_at)),
         writers=tuple(dict.fromkeys([*written, *recorded])),
     )
@@ -173,10 +173,6 @@ def _location(store: StoreDeclaration) -> str:
 
 def _sends_to(store: StoreDeclaration) -> tuple[str, ...]:
     return tuple(getattr(store.config, "sends_to", ()))
-
-
-def _model_text(model: _Model) -> str:
-    return f"{model.provider} {model.name}" if model.name else model.provider
 
 
 def _destinations(workflow: Workflow) -> Iterator[Destination]:
@@ -194,24 +190,20 @@ def _sendings(workflow: Workflow) -> Iterator[tuple[str, str, str]]:
     """Yield an address, the kind of data, and the agent or the store whose data it is."""
     for node in workflow.nodes:
         agent = node.config
-        if agent is None or (asked := _model_of(agent)).in_process:
+        if agent is None or (service := _service_of(agent)) is None:
             continue
-        yield _address(asked), "roles and inputs of", agent.agent or node.id
+        yield service, "roles and inputs of", agent.agent or node.id
         for entry in agent.memories:
             if _reads_at(agent, entry):
-                yield _address(asked), "recalled items of", entry.name
+                yield service, "recalled items of", entry.name
     attached = {entry.name for node in workflow.nodes if node.config for entry in node.config.memories}
     used = attached | {*workflow.recording_stores}
     for store in (store for store in workflow.memory if store.name in used):
         for address in _sends_to(store):
             yield address, "items and queries of", store.name
         for path, block in _models_of(store):
-            if not (asked := _model_of(block)).in_process:
-                yield _address(asked), f"texts (for `{path}`) of", store.name
-
-
-def _address(model: _Model) -> str:
-    return model.address or f"the service of the provider {model.provider!r}"
+            if (service := _service_of(block)) is not None:
+                yield service, f"texts (for `{path}`) of", store.name
 
 
 def _is_elsewhere(address: str) -> bool:
@@ -232,21 +224,6 @@ def _is_elsewhere(address: str) -> bool:
         return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Model:
-    """A model that is asked."""
-
-    provider: str
-    name: str | None
-    address: str | None
-    """Address of the service, without credentials; None where there is none, or only a plugin knows it."""
-
-    @property
-    def in_process(self) -> bool:
-        """Whether it runs here, so that no text leaves."""
-        return is_in_process(self.provider)
-
-
 @runtime_checkable
 class _ModelBlock(Protocol):
     """A block of a configuration that names a model."""
@@ -259,16 +236,18 @@ class _ModelBlock(Protocol):
     def base_url(self) -> str | None: ...
 
 
-def _model_of(block: _ModelBlock) -> _Model:
-    """Return the model that a block names."""
-    address = service_address(block.provider, block.base_url)
-    embeds = isinstance(block, EmbeddingConfig)
-    usual = DEFAULT_MODEL if embeds and block.provider == "openai" else only_model(block.provider)
-    return _Model(
-        provider=block.provider,
-        name=block.model or usual,
-        address=address and location_without_credentials(address),
-    )
+def _model_text(block: _ModelBlock) -> str:
+    """Return provider and name of the model that a block names."""
+    asks_openai = isinstance(block, EmbeddingConfig) and block.provider == "openai"
+    usual = DEFAULT_MODEL if asks_openai else only_model(block.provider)
+    return " ".join(filter(None, (block.provider, block.model or usual)))
+
+
+def _service_of(block: _ModelBlock) -> str | None:
+    """Return where the texts for a block's model are sent; None where it runs in this process."""
+    if is_in_process(block.provider):
+        return None
+    return service_address(block.provider, block.base_url) or f"the service of the provider {block.provider!r}"
 
 
 def _models_of(store: StoreDeclaration) -> Iterator[tuple[str, _ModelBlock]]:

@@ -76,34 +76,6 @@ def _outcome(text: str) -> Workflow | ConfigError:
 
 
 @many
-@given(st.sampled_from(SAMPLES), st.data())
-def test_characters_put_in_and_taken_out(text: str, draw: st.DataObject) -> None:
-    for _ in range(draw.draw(st.integers(1, 4))):
-        start = draw.draw(st.integers(0, len(text)))
-        length = draw.draw(st.integers(0, 6))
-        text = text[:start] + draw.draw(tokens) + text[start + length :]
-    _outcome(text)
-
-
-@many
-@given(st.sampled_from(SAMPLES), st.data())
-def test_lines_moved_about(text: str, draw: st.DataObject) -> None:
-    lines = text.splitlines()
-    for _ in range(draw.draw(st.integers(1, 3))):
-        first, second = (draw.draw(st.integers(0, len(lines) - 1)) for _ in range(2))
-        change = draw.draw(st.sampled_from(["swap", "drop", "repeat", "indent"]))
-        if change == "swap":
-            lines[first], lines[second] = lines[second], lines[first]
-        elif change == "drop":
-            lines[first] = ""
-        elif change == "repeat":
-            lines.insert(first, lines[second])
-        else:
-            lines[first] = "  " + lines[first]
-    _outcome("\n".join(lines))
-
-
-@many
 @given(st.sampled_from(SAMPLES), data, st.data())
 def test_values_exchanged(text: str, value: object, draw: st.DataObject) -> None:
     document = yaml.safe_load(text)
