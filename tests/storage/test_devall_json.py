@@ -227,3 +227,13 @@ def test_items_of_one_id_are_all_kept(tmp_path: Path) -> None:
     collection = JsonCollection(path)
     collection.add([MemoryItem(id="b", content_summary="three")])
     assert [entry["content_summary"] for entry in json.loads(path.read_text())] == ["one", "two", "three"]
+
+
+def test_damage_while_it_is_open(path: Path) -> None:
+    """Neither reading nor writing takes the place for an empty one."""
+    collection = JsonCollection(path, model=MODEL)
+    path.write_text('[{"id": "1", "cont')
+    for use in (collection.count, lambda: collection.add([MemoryItem(content_summary="x")])):
+        with pytest.raises(CollectionDamagedError):
+            use()
+    assert path.read_text() == '[{"id": "1", "cont'

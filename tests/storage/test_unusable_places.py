@@ -269,3 +269,25 @@ def test_a_vector_of_another_length_is_named_and_embedded_again(tmp_path: Path) 
         assert isinstance(memory.store, CollectionMemory)
         assert memory.store.reindex(force=True) == 3
         assert memory.search("ship")[0].text == "The ship is late."
+
+
+def test_a_folder_as_path(tmp_path: Path) -> None:
+    for name in ("folder.db", "folder.json"):
+        (tmp_path / name).mkdir()
+        check_refused(tmp_path / name, CollectionUnwritableError)
+
+
+@pytest.mark.parametrize("name", ["store.db", "store.json"])
+def test_a_file_as_folder(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_text("x")
+    place = str(tmp_path / "file" / name)
+    with pytest.raises(CollectionUnwritableError, match="file"):
+        open_collection(place).add([MemoryItem(content_summary="x")])
+
+
+@pytest.mark.parametrize("name", ["store.db", "store.json"])
+def test_a_read_only_folder(sealed: Callable[[], Path], name: str) -> None:
+    path = sealed() / name
+    with pytest.raises(CollectionUnwritableError) as caught:
+        open_collection(str(path)).add([MemoryItem(content_summary="x")])
+    assert str(path) in str(caught.value)

@@ -95,3 +95,8 @@ def test_user_and_password_are_told_from_the_host_as_libpq_does(url: str, passwo
     given = conninfo_to_dict(location.conninfo)
     assert (given["user"], given["password"], given["host"], given["dbname"]) == ("ann", password, host, "team")
     assert SECRET not in str(location)
+
+
+def test_parameters_without_their_question_mark_are_no_database() -> None:
+    with pytest.raises(CollectionError, match="begin with a question mark"):
+        Location.parse("postgresql://db.test/team&connections=3")

@@ -216,3 +216,14 @@ def test_batch_of_a_receiver_that_is_down_stays_whole(make: MakeOutbox) -> None:
     for _ in range(4):
         assert isinstance(deliver(outbox, receiver.send, DeliveryPolicy(batch=10), patience=0).stopped_by, OSError)
     assert (outbox.waiting(), outbox.refused()) == (2, 0)
+
+
+def test_entries_can_be_listed_from_both_ends_and_looked_up(make: MakeOutbox) -> None:
+    outbox = make(limit=1000)
+    outbox.put({str(number): f"text {number}" for number in range(600)})
+    assert [entry.key for entry in outbox.entries()] == [str(number) for number in range(600)]
+    assert [entry.key for entry in outbox.entries(newest_first=True)] == [
+        str(number) for number in reversed(range(600))
+    ]
+    assert [entry.key for entry in outbox.get(["7", "none", "3"])] == ["7", "3"]
+    assert outbox.remove(["7", "none"]) == 1
