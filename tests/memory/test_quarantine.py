@@ -78,6 +78,15 @@ def test_nothing_takes_the_place_of_what_was_admitted(tmp_path: Path) -> None:
         assert not memory.list(quarantined=True)
 
 
+def test_a_decision_about_trust_is_one_about_the_quarantine(tmp_path: Path) -> None:
+    """As the page and `devmem update --trust` make it."""
+    with opened(tmp_path) as memory:
+        caught = memory.add(ORDER, source=TOOL)
+        memory.update(caught, trust=0.5)
+        assert memory.search("CoinSpring")[0].id == caught
+        assert not memory.list(quarantined=True)
+
+
 def test_what_is_forgotten_cannot_be_approved(tmp_path: Path) -> None:
     with opened(tmp_path) as memory:
         caught = memory.add(ORDER, source=TOOL, user="ann")
@@ -87,6 +96,30 @@ def test_what_is_forgotten_cannot_be_approved(tmp_path: Path) -> None:
             memory.approve(caught)
         with pytest.raises(ValueError, match="not in quarantine"):
             memory.approve(memory.add("Ann likes tea."))
+
+
+def test_what_waits_too_long_is_deleted(tmp_path: Path) -> None:
+    with opened(tmp_path, "{keep: 0.01}") as memory:
+        caught = memory.add(ORDER, source=TOOL)
+        clock = memory.store.setup.clock
+        until = clock() + 0.02
+        while clock() < until:
+            pass
+        assert memory.get(caught) is None
+        assert not memory.list(quarantined=True)
+
+
+def test_an_agents_write_of_a_workflow_is_told_and_no_obstacle_to_another(tmp_path: Path) -> None:
+    """The same words of somebody trusted are no duplicate of what is in quarantine."""
+    with opened(tmp_path, "{checks: [], min_trust: 0.5}") as memory:
+        said = devmem.MemoryContentSnapshot(text="The launch is on June 2nd.")
+        first = memory.store.update(devmem.MemoryWritePayload(inputs_text="", output_snapshot=said, trust=0.2))
+        assert first.status is devmem.WriteStatus.QUARANTINED
+        assert not first
+        assert "trust 0.2 is less than 0.5" in first.reason
+        second = memory.store.update(devmem.MemoryWritePayload(inputs_text="", output_snapshot=said))
+        assert second.status is devmem.WriteStatus.STORED
+        assert [hit.id for hit in memory.search("launch")] == [second.item_id]
 
 
 HIDDEN = [
@@ -153,6 +186,29 @@ def test_exchanges_of_agents_are_no_forged_conversations(tmp_path: Path, kind: s
         assert len(memory.list(quarantined=True)) == 1
 
 
+def test_a_file_that_gives_orders(tmp_path: Path) -> None:
+    """A chunk of it stays out until it is approved."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text(f"# Offers\n\n{ORDER}\n")
+    (tmp_path / "team.yaml").write_text(
+        "memory: [{name: docs, type: file, config: {memory_path: docs.db, file_sources: [{path: docs}], guard: {}}}]"
+    )
+    with devmem.open(f"{tmp_path / 'team.yaml'}#docs") as memory:
+        (record,) = memory.list(quarantined=True)
+        assert not memory.search("CoinSpring")
+        memory.approve(record.id)
+        assert memory.search("CoinSpring")[0].id == record.id
+        assert not memory.list(quarantined=True)
+
+
+def test_writes_of_a_run_are_counted(tmp_path: Path) -> None:
+    with opened(tmp_path, "{per_run: 2}") as memory:
+        item = devmem.MemoryItem
+        items = [item(content_summary=f"note {n}", scope=devmem.Scope(agent="a", run="r")) for n in range(3)]
+        statuses = [outcome.status.value for outcome in memory.store.add(items)]
+        assert statuses == ["stored", "stored", "quarantined"]
+
+
 def test_a_plugin_decides_and_one_that_fails_admits_nothing_unless_told_to(
     tmp_path: Path,
 ) -> None:
@@ -175,6 +231,12 @@ def test_a_plugin_decides_and_one_that_fails_admits_nothing_unless_told_to(
 def test_a_check_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="unknown check of a guard 'ordres'; did you mean 'orders'"):
         opened(tmp_path, "{checks: [{type: ordres}]}")
+
+
+def test_without_a_guard_everything_is_stored(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        assert reason_of(memory, ORDER) is None
+        assert memory.search("CoinSpring")
 
 
 def test_a_file_is_not_believed_what_it_says_of_its_own_trust(tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 
 import devmem
 from devmem.messages import AIMessage, Message, UserMessage
+from devmem.model.times import datetime_of
+from devmem.stores import Provenance, SourceKind
 
 
 def user(text: str, **more: Any) -> dict[str, Any]:
@@ -52,6 +56,28 @@ def test_time_and_metadata_of_a_further_statement_are_added(memory: devmem.Memor
     assert memory.get(item_id).version == version  # type: ignore[union-attr]
 
 
+def test_a_text_that_is_said_again_is_the_latest(memory: devmem.Memory) -> None:
+    now = memory.store.setup.clock()
+    for at, day in enumerate(["2nd", "9th", "2nd"]):
+        memory._clock = partial(add, now, 60 * at)
+        memory.add(f"The launch is on June {day}.")
+    assert said(memory) == ["The launch is on June 9th.", "The launch is on June 2nd."]
+
+
+def test_trust_and_expiry_of_a_further_statement(memory: devmem.Memory) -> None:
+    item_id = memory.add("tea", trust=0.4, expires_at="2999-01-01")
+    memory.add("tea", trust=0.9, expires_at="2998-01-01")
+    record = memory.get(item_id)
+    assert record is not None
+    assert record.trust == 0.9
+    assert f"{datetime_of(record.expires_at or 0):%Y}" == "2999"
+    memory.add("tea", trust=0.1, source=Provenance(kind=SourceKind.TOOL, name="menu"))
+    record = memory.get(item_id)
+    assert record is not None
+    assert (record.trust, record.expires_at, record.provenance.kind) == (0.9, None, SourceKind.USER)
+    assert record.stated_before[-1]["source"] == {"kind": "tool", "name": "menu"}
+
+
 def test_a_text_whose_item_was_updated_is_a_new_item(memory: devmem.Memory) -> None:
     first = memory.add("The code is 1.")
     memory.update(first, "The code is 2.")
@@ -90,6 +116,16 @@ def test_forgetting_a_text_forgets_its_copies(memory: devmem.Memory) -> None:
     )
 
 
+def test_many_copies_are_forgotten_and_values_of_keys_stay(memory: devmem.Memory) -> None:
+    for number in range(150):
+        memory.add("The door code is 99.", id=f"c{number}")
+    memory.add("The door code is 99.", key="door")
+    (message,) = memory.add(user("The door code is 99."))
+    assert memory.forget("c7").items == 150
+    assert len(memory) == 2
+    assert memory.forget(message).items == 1
+
+
 def exchanges(first: int, last: int) -> list[dict[str, Any]]:
     return [one for number in range(first, last + 1) for one in (user(f"Order {number}."), bot("Done."))]
 
@@ -98,6 +134,31 @@ def test_batches_of_new_messages_are_all_kept(memory: devmem.Memory) -> None:
     for first in (1, 6, 11):
         memory.add(exchanges(first, first + 4), conversation="c")
     assert said(memory, conversation="c") == [one["content"] for one in exchanges(1, 15)]
+
+
+def test_weekly_answers_to_a_daily_question_are_all_kept(memory: devmem.Memory) -> None:
+    moods = ["good", "fine", "good", "bad", "good", "good", "fine"]
+    for _ in range(4):
+        memory.add([one for mood in moods for one in (bot("How are you today?"), user(mood))], conversation="c")
+    assert said(memory, conversation="c")[1::2] == moods * 4
+
+
+def test_equal_messages_and_exchanges_are_all_new(memory: devmem.Memory) -> None:
+    ids = {memory.add(user("hi"))[0] for _ in range(3)}
+    for _ in range(3):
+        memory.add([user("continue"), bot("done")], time=1_000.0)
+    assert len(ids) == 3
+    assert len(memory) == 9
+
+
+def test_a_text_that_is_said_in_a_batch_again_counts(memory: devmem.Memory) -> None:
+    (item_id, *_) = memory.add(["The pump is on."] * 3)
+    for _ in range(60):
+        memory.add("The pump is on.", source=Provenance(kind=SourceKind.TOOL, name="pump"))
+    record = memory.get(item_id)
+    assert record is not None
+    assert len(record.stated_before) == 62
+    assert "(stated 63 times since " in memory.context("Is the pump on?")
 
 
 @pytest.mark.parametrize("as_object", [False, True])
@@ -150,6 +211,14 @@ def test_both_branches_of_a_history_are_kept_whole(memory: devmem.Memory) -> Non
     assert said(memory, conversation="c") == texts
 
 
+def test_a_shortened_history_stores_nothing_and_loses_nothing(memory: devmem.Memory) -> None:
+    history = exchanges(1, 6)
+    memory.add(history, conversation="c", history=True)
+    memory.add(history[:4], conversation="c", history=True)
+    memory.add([*history[:4], user("Stop.")], conversation="c", history=True)
+    assert said(memory, conversation="c") == [*(one["content"] for one in history), "Stop."]
+
+
 def test_a_history_without_its_beginning_continues_the_last_messages(memory: devmem.Memory) -> None:
     texts = [f"line {number}" for number in range(40)]
     for end in range(4, 41, 4):
@@ -169,6 +238,14 @@ def test_of_a_history_without_its_beginning_nothing_is_lost(memory: devmem.Memor
     assert all(text in rest for text in texts), "each in its order, some twice"
 
 
+def test_instructions_that_change_do_not_part_a_history(memory: devmem.Memory) -> None:
+    history: list[dict[str, Any]] = []
+    for hour in range(5):
+        history += [user("status?"), bot("Done.")]
+        memory.add([{"role": "system", "content": f"It is {hour % 2} o'clock."}, *history], history=True)
+    assert sorted(said(memory)) == ["Done."] * 5 + ["It is 0 o'clock.", "It is 1 o'clock."] + ["status?"] * 5
+
+
 def test_a_history_does_not_bring_back_what_was_changed_or_forgotten(memory: devmem.Memory) -> None:
     history = [(user if at % 2 == 0 else bot)(f"message {at}") for at in range(8)]
     ids = memory.add(history, conversation="c", history=True)
@@ -185,6 +262,28 @@ def test_ids_tell_messages_apart(memory: devmem.Memory) -> None:
     memory.add([Message("yes", id="m1"), Message("yes", id="m3"), user("yes"), user("yes", id="m4")], history=True)
     memory.add([Message("yes", id="m1"), Message("yes", id="m3"), user("yes"), user("yes", id="m4")], history=True)
     assert len(memory) == 5
+
+
+def test_the_same_message_object_is_known_anywhere_in_a_conversation(memory: devmem.Memory) -> None:
+    first = Message("hi")
+    (item_id,) = memory.add(first)
+    memory.add([user(f"line {number}") for number in range(60)])
+    assert memory.add(first) == [item_id]
+    assert len(memory) == 61
+
+
+def test_texts_between_messages_do_not_hide_a_history(memory: devmem.Memory) -> None:
+    memory.add([user("hi"), "a note", bot("hello")])
+    memory.add("another note")
+    ids = memory.add([user("hi"), bot("hello"), user("What now?")], history=True)
+    assert said(memory) == ["hi", "a note", "hello", "another note", "What now?"]
+    assert [memory.get(one).text for one in ids] == ["hi", "hello", "What now?"]  # type: ignore[union-attr]
+
+
+def test_a_history_has_no_texts(memory: devmem.Memory) -> None:
+    with pytest.raises(TypeError, match="`history` is a conversation's messages"):
+        memory.add([user("hi"), "a note"], history=True)
+    assert len(memory) == 0
 
 
 @pytest.mark.parametrize("place", ["m.db", "m.json"])

@@ -29,6 +29,54 @@ def test_a_text_is_refused_with_the_reason(tmp_path: Path) -> None:
     assert b"4711" not in (tmp_path / "notes.db.tombstones").read_bytes()
 
 
+def test_earlier_versions_stay_out_too(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        memory.add(SECRET, id="code")
+        memory.update("code", "Her door code is 1234-Beta now.")
+        assert memory.forget("code", tombstone=True).items == 1
+        for text in (SECRET, "Her door code is 1234-Beta now."):
+            with pytest.raises(NotStoredError):
+                memory.add(text)
+        memory.add("Her door code is a secret.", id="code")
+        with pytest.raises(NotStoredError):
+            memory.update("code", SECRET)
+
+
+def test_of_an_item_that_stays_only_the_erased_versions_are_kept_out(tmp_path: Path) -> None:
+    """Opening the file again erases nothing else either."""
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        for text in (SECRET, "Her door code is 1234-Beta now.", "Her door code is 9 now."):
+            memory.add(text, key="code")
+        assert memory.forget(matching="4711", tombstone=True, verify=True).tombstones == 1
+        memory.add("Her door code is 9 now.", id="again")
+        with pytest.raises(NotStoredError):
+            memory.add(SECRET)
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        assert {record.text for record in memory.list(5)} == {"Her door code is 9 now."}
+
+
+def test_without_tombstones_it_may_come_back(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        memory.add(SECRET)
+        memory.forget(user=devmem.ANY, verify=True)
+        memory.add(SECRET)
+        assert memory.tombstones() == []
+    assert not (tmp_path / "notes.db.tombstones").exists()
+
+
+def test_what_was_derived_does_not_keep_out_the_sentences_of_others(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        memory.add(SECRET, id="code")
+        (item,) = memory.store.get(["code"])
+        parents = devmem.stores.Provenance(parents=("code",))
+        summary = devmem.MemoryItem(content_summary=f"{SECRET} {OTHER}", id="told", provenance=parents)
+        memory.store.add([summary])
+        assert memory.forget("code", tombstone=True, verify=True).derived == ("told",)
+        memory.add(OTHER)
+        with pytest.raises(NotStoredError):
+            memory.add(item.content_summary)
+
+
 def test_a_handle_sees_its_user_s(tmp_path: Path) -> None:
     with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
         for user in ("ann", "bob"):
@@ -82,6 +130,19 @@ def test_a_backup_does_not_bring_it_back(tmp_path: Path) -> None:
         assert memory.history("again") == []
         assert len(memory.tombstones()) == 1
     assert SECRET.encode() not in file.read_bytes()
+
+
+def test_a_backup_that_was_made_later_keeps_its_own(tmp_path: Path) -> None:
+    file, saved = tmp_path / "notes.db", tmp_path / "saved.db"
+    with devmem.open(file, embedding=None) as memory:
+        memory.add(SECRET)
+        memory.forget(user=devmem.ANY, tombstone=True, verify=True)
+        run_devmem("backup", file, saved)
+    with devmem.open(saved, embedding=None) as memory:
+        with pytest.raises(NotStoredError):
+            memory.add(SECRET)
+        memory.remove_tombstones(everything=True)
+        memory.add(SECRET)
 
 
 def test_an_earlier_version_in_a_backup_is_erased_alone(tmp_path: Path) -> None:
