@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from runtime.node.agent.memory import MemoryFactory
 from runtime.node.agent.memory.memory_base import MemoryContentSnapshot, MemoryWritePayload
 from utils.schema_exporter import build_schema_response
 
+import devmem
 from devmem.adapters.chatdev import install, uninstall
 from tests.command_line import recalls
 
@@ -64,6 +66,23 @@ def test_attachments_come_back_as_they_were() -> None:
     [item] = store.retrieve("", MemoryContentSnapshot(text="harbour map"), 1, -1.0)
     assert item.attachments() == said.input_snapshot.attachment_overview()
     assert item.input_snapshot.to_message_blocks()[1].attachment == ref
+
+
+def test_two_stores_on_one_json_file_lose_nothing_of_each_other(folder: Path) -> None:
+    one, other = made(memory_path="shared.json"), made(memory_path="shared.json")
+    one.update(payload("The first note is about rain.", "Noted rain."))
+    other.update(payload("The second note is about snow.", "Noted snow."))
+    one.save()
+    other.save()
+    assert len(json.loads((folder / "shared.json").read_text(encoding="utf-8"))) == 2
+    assert made(memory_path="shared.json").count_memories() == 2
+
+
+def test_a_long_input_does_not_swallow_the_answer() -> None:
+    store = made()
+    store.update(payload("Background. " * 200, "The verdict is green."))
+    store.update(payload("Background. " * 200, "The verdict is amber."))
+    assert {each.output_snapshot.text for each in store.contents} == {"The verdict is green.", "The verdict is amber."}
 
 
 def test_the_manager_retrieves_at_the_stages_of_an_attachment() -> None:
@@ -129,6 +148,15 @@ def test_a_key_of_an_attachment_that_cannot_be_kept_is_refused(key: str, value: 
     with pytest.raises(ConfigError, match=text) as caught:
         MemoryAttachmentConfig.from_dict({"name": "notes", key: value}, path="memories[0]")
     assert caught.value.path == f"memories[0].{key}"
+
+
+def test_a_write_names_chatdev_or_whoever_acts() -> None:
+    store = made()
+    store.update(payload("Where is the key?", "Under the mat."))
+    with devmem.acting_as("planner"):
+        store.update(payload("Where is the lamp?", "On the roof."))
+    actors = [store.kept.collection.history(item.id)[0].began.actor for item in store.contents]
+    assert actors == ["chatdev", "planner"]
 
 
 def test_objects_of_chatdevs_own_classes_are_understood() -> None:

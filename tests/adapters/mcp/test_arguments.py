@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import devmem
@@ -52,3 +54,12 @@ def test_the_beginning_of_an_id_names_a_memory(tools: Tools, memory: devmem.Memo
     assert texts_of(memory) == {"A tent."}
     assert tools("forget", ids=item_id[:8])["forgotten"] == 1
     assert texts_of(memory) == set()
+
+
+@pytest.mark.parametrize("wrapped", [lambda one: one, lambda one: json.dumps([one]), lambda one: [one[:10]]])
+def test_one_id_is_forgotten(tools: Tools, memory: devmem.Memory, wrapped: object) -> None:
+    assert callable(wrapped)
+    tools("remember", text="A mast.")
+    item_id = tools("remember", text="A tent.")["id"]
+    tools("forget", ids=wrapped(item_id))
+    assert texts_of(memory) == {"A mast."}

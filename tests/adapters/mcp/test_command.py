@@ -79,6 +79,21 @@ def test_a_read_only_server_sees_what_others_write_and_changes_no_byte(tmp_path:
         assert len(memory) == 2
 
 
+def test_the_scope_is_that_of_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "notes.db"
+    with devmem.open(file, embedding=None) as memory:
+        memory.add("Bob's secret.", user="bob")
+
+    async def talk() -> Any:
+        async with client_of(file, "--user", "ann") as client:
+            await client.call_tool("remember", {"text": "Ann's secret."})
+            return await client.call_tool("recall", {"query": "secret"})
+
+    assert [each["text"] for each in asyncio.run(talk()).structured_content["memories"]] == ["Ann's secret."]
+    with devmem.open(file, embedding=None) as memory:
+        assert memory.count(user="ann") == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 import devmem
 from devmem.adapters.mcp import make_server
 from devmem.adapters.mcp.server import http_app
+from tests.cli.conftest import Devmem
 from tests.cli.conftest import devmem as run_devmem
 
 devmem_command = run_devmem
@@ -43,6 +44,15 @@ def test_a_page_of_this_machine_may_ask(memory: devmem.Memory, origin: str) -> N
 )
 def test_a_page_of_another_origin_may_not(memory: devmem.Memory, origin: str) -> None:
     assert preflight(memory, origin) == (400, None)
+
+
+def test_what_cannot_be_served_is_not_announced(devmem_command: Devmem, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        for address, words in (("0.0.0.0:8000", "proxy"), (str(port), "cannot be used")):
+            output = devmem_command("mcp", tmp_path / "notes.db", "--http", address, code=2).output
+            assert words in output
+            assert "serving" not in output
 
 
 @contextmanager

@@ -31,9 +31,38 @@ def test_what_is_remembered_is_recalled_with_date_and_score(tools: Tools, memory
     assert memory.list(1)[0].trust < 1  # A model is trusted less than a user.
 
 
+def test_yesterday_is_that_of_the_user(tools: Tools, memory: devmem.Memory) -> None:
+    tools("remember", text="Breakfast was noodles.", time="2026-11-26T08:00:00+08:00")
+    tools("remember", text="Breakfast was congee.", time="2026-11-25T08:00:00+08:00")
+    asked: dict[str, object] = {"query": "What was breakfast yesterday?", "limit": 1}
+    pair = Tools(memory, ServerOptions(search_fetch=True))
+    for asked_at, wanted in (("2026-11-27T07:00:00+08:00", "noodles"), ("2026-11-26T23:00:00Z", "congee")):
+        (found,) = tools("recall", **asked, asked_at=asked_at)["memories"]
+        assert wanted in found["text"]
+        assert wanted in pair("search", query=asked["query"], asked_at=asked_at)["results"][0]["title"]
+    assert "not a time" in tools.error("recall", **asked, asked_at="soon")
+
+
+def test_labels_have_every_value_that_json_has(tools: Tools, memory: devmem.Memory) -> None:
+    labels = {"tags": ["tea", 2], "source": None, "place": {"room": 4}}
+    tools("remember", text="Tea at four.", metadata=labels)
+    assert memory.list(1)[0].metadata == labels
+    (found,) = tools("recall", query="tea")["memories"]
+    assert found["metadata"]["tags"] == ["tea", 2]
+    tools("update", id=found["id"], metadata={"tags": ["tea"]})
+    assert memory.list(1)[0].metadata["tags"] == ["tea"]
+
+
 def test_the_listing_leaves_room_in_a_context(memory: devmem.Memory) -> None:
     listed = ask(memory, lambda client: client.list_tools())
     assert len(listed.model_dump_json(by_alias=True, exclude_none=True)) < 12_300
+
+
+def test_several_texts_are_stored_in_one_call(tools: Tools, memory: devmem.Memory) -> None:
+    stored = tools("remember", text=["Ann takes tea.", "Bob takes coffee."])
+    ids = [stored["id"], *(each["id"] for each in stored["more"])]
+    assert [record.id for record in memory.list()] == ids[::-1]
+    assert "key" in tools.error("remember", text=["a", "b"], key="x")
 
 
 def test_a_text_that_is_known_is_answered_with_its_id(tools: Tools, memory: devmem.Memory) -> None:
@@ -43,6 +72,53 @@ def test_a_text_that_is_known_is_answered_with_its_id(tools: Tools, memory: devm
     assert (again["id"], again["known"]) == (first["id"], True)
     assert not again["more"][0]["known"]
     assert len(memory) == 2
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({"metadata": {"stars": 3}}, [3]),
+        ({"metadata": {"stars": [1, 5]}}, [5, 1]),
+        ({"where": {"metadata.stars": {">": 1}, "none_of": [{"metadata.stars": 5}]}}, [3]),
+        ({"limit": 2}, [5, 3]),
+    ],
+)
+def test_labels_and_conditions_narrow_what_is_recalled_and_listed(
+    tools: Tools, asked: dict[str, object], found: list[int]
+) -> None:
+    for stars in (1, 3, 5):
+        tools("remember", text=f"A place of {stars} stars.", time=f"2026-05-0{stars}", metadata={"stars": stars})
+    listed = tools("list", **asked)
+    assert [each["metadata"]["stars"] for each in listed["memories"]] == found
+    assert listed["total"] == (3 if "limit" in asked else len(found))
+    recalled = tools("recall", query="place", after="2026-05-01", before="2026-05-04", **asked)
+    assert [each["metadata"]["stars"] for each in recalled["memories"]] in (
+        [3, 1],
+        [1, 3],
+        [one for one in found if one < 5],
+    )
+
+
+def test_a_condition_that_cannot_be_used_is_named(tools: Tools) -> None:
+    assert "no operator is '$gt'" in tools.error("list", where={"metadata.stars": {"$gt": 1}})
+    for before in ("2026-05-01", "2026-05-02"):
+        assert "not earlier than `before`" in tools.error("recall", query="tea", after="2026-05-02", before=before)
+
+
+@pytest.mark.parametrize("offset", [5, 10**18, 10**30])
+def test_a_list_that_begins_behind_the_end_is_empty(tools: Tools, offset: int) -> None:
+    tools("remember", text="Fact.")
+    assert tools("list", offset=offset) == {"memories": [], "omitted": 0, "total": 1}
+    assert f"none is left after {offset}" in tools.text("list", offset=offset)
+
+
+def test_what_is_in_quarantine_is_neither_found_nor_listed(tools: Tools, memory: devmem.Memory) -> None:
+    good, bad = memory.add(["The harbour is open.", "The harbour is closed."])
+    memory.update(bad, trust=0)
+    for found in (tools("recall", query="Is the harbour closed?"), tools("list")):
+        assert [each["id"] for each in found["memories"]] == [good]
+    memory.update(bad, trust=0.5)
+    assert tools("list")["total"] == 2
 
 
 def test_the_caller_undoes_its_own_change_and_no_other(tools: Tools, memory: devmem.Memory) -> None:
@@ -76,6 +152,16 @@ def test_archived_memories_are_listed_and_forgotten(tools: Tools, memory: devmem
     assert ([each["id"] for each in page["memories"]], page["total"]) == ([old], 1)
     assert tools("forget", ids=[old])["forgotten"] == 1
     assert tools("list", archived=True)["total"] == 0
+
+
+def test_update_changes_only_what_is_given(tools: Tools, memory: devmem.Memory) -> None:
+    new = tools("remember", text="The launch is on May 5th.", time="2026-05-01", metadata={"topic": "x", "draft": True})
+    tools("update", id=new["id"], text="The launch is on June 2nd.", metadata={"draft": None})
+    record = memory.get(new["id"])
+    assert record is not None
+    assert record.text == "The launch is on June 2nd."
+    assert record.metadata == {"topic": "x"}
+    assert record.time.isoformat() == "2026-05-01T00:00:00+00:00"
 
 
 def test_a_version_that_was_read_is_changed_and_no_newer_one(tools: Tools, memory: devmem.Memory) -> None:
@@ -130,6 +216,14 @@ def test_no_call_leaves_the_scope(memory: devmem.Memory) -> None:
         assert bobs in tools.error("forget", ids=[bobs])
     assert Tools(memory.scoped(user="ann")).error("forget", ids=[nobodys])
     assert {record.id for record in memory.list(5, user=devmem.ANY)} == {bobs, nobodys}
+
+
+def test_a_label_is_no_scope(memory: devmem.Memory) -> None:
+    memory.add("Bob's secret.", user="bob")
+    tools = Tools(memory.scoped(user="ann"))
+    tools("remember", text="Ann's.", metadata={"user": "bob"})
+    assert tools("recall", query="Ann", metadata={"user": "bob"})["memories"][0]["text"] == "Ann's."
+    assert [record.text for record in memory.list(9, user="bob")] == ["Bob's secret."]
 
 
 def test_read_only_lists_and_carries_out_nothing_that_writes(memory: devmem.Memory) -> None:
