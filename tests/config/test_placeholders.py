@@ -259,10 +259,6 @@ def test_a_mistake_inside_a_variable_is_reported_where_the_variable_is_used(refu
     ]
 
 
-def test_the_variables_are_given_as_written(read: Read) -> None:
-    assert read("vars: {A: '${B}'}\nnodes: []", B="x").vars == {"A": "${B}"}
-
-
 def test_a_broken_variable_is_reported_wherever_it_is_used(refuse: Refuse) -> None:
     variables = "vars: {A: ['${A}x', '${B}'], B: '${A}'}"
     text = variables + "\nmemory: [{name: a, type: notes, config: {tags: '${A}', weights: '${A}'}}]"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from devmem.config import Rule, load_workflow
+from devmem.config import Rule
 from devmem.errors import ConfigError, Finding, Level
 
 from .conftest import Read, Refuse
-from .fakes import DEVALL, FakeTypes
+from .fakes import DEVALL
 
 EVERYTHING_WRONG = """\
 memory:
@@ -320,24 +320,6 @@ def test_very_many_problems_are_cut_short(refuse: Refuse) -> None:
 def test_what_a_store_type_does_not_foresee_is_a_problem_of_its_settings(refuse: Refuse) -> None:
     lines = refuse("memory:\n- name: a\n  type: cloud\n  config: {api_key: 12345678abc, params: {explode: yes please}}")
     assert lines == ["4: memory[0].config: CloudConfig could not check this: RuntimeError: a bug that prints ***"]
-
-
-def test_a_missing_file_is_named_as_it_was_given(store_types: FakeTypes) -> None:
-    with pytest.raises(ConfigError) as caught:
-        load_workflow("no/such.yaml", store_types)
-    assert [str(problem) for problem in caught.value.problems] == ["no/such.yaml: there is no such file"]
-
-
-def test_very_many_problems_of_one_block_are_cut_short(refuse: Refuse) -> None:
-    keys = ", ".join(f"k{index}: 1" for index in range(1000))
-    assert (
-        len(
-            refuse(
-                f"memory: [{{name: a, type: notes, config: {{{keys}}}}}, {{name: b, type: notes, config: {{x: y}}}}]"
-            )
-        )
-        == 201
-    )
 
 
 def test_warnings_and_suggestions_stand_beside_errors(read: Read) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import yaml
 
@@ -108,11 +106,6 @@ def test_node_types_are_suggested(store_types: FakeTypes) -> None:
     assert other == {"minLength": 1, "type": "string"}
 
 
-def test_secrets_are_texts(store_types: FakeTypes) -> None:
-    key = workflow_schema(store_types)["$defs"]["CloudConfig"]["properties"]["api_key"]
-    assert (key["type"], key["format"]) == ("string", "password")
-
-
 def test_models_of_the_same_name_are_kept_apart() -> None:
     class NotesConfig(ConfigModel):
         """Another package's."""
@@ -129,12 +122,3 @@ def test_models_may_contain_themselves() -> None:
     store_types = FakeTypes(tree=TreeConfig)
     assert _errors(_store("{children: [{children: []}]}", "tree"), store_types) == []
     assert _errors(_store("{children: [{child: []}]}", "tree"), store_types) == ["$.memory"]
-
-
-def test_no_store_types_at_all() -> None:
-    class Nothing(FakeTypes):
-        def names(self) -> list[str]:
-            return []
-
-    schema: dict[str, Any] = workflow_schema(Nothing())
-    jsonschema.Draft202012Validator.check_schema(schema)

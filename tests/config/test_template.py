@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from pydantic import Field
 
-from devmem.config import ConfigModel, design_template
+from devmem.config import design_template
 from tools.export_design_template import main
 
 from .fakes import FakeTypes, TreeConfig
@@ -55,19 +54,6 @@ def test_attachments_look_as_devall_has_them(store_types: FakeTypes) -> None:
     }
 
 
-def test_lines_are_in_the_order_of_the_models_and_keep_their_script(store_types: FakeTypes) -> None:
-    class PoemConfig(ConfigModel):
-        """A poem."""
-
-        zeile: str = "月"
-        anfang: str = "a"
-        reime: str | dict[str, str] = Field(default_factory=dict)
-
-    text = design_template(FakeTypes(poem=PoemConfig))
-    assert "reime: <string | dict[str, str]> | {}" in text
-    assert text.index('zeile: <string> | "月"') < text.index('anfang: <string> | "a"')
-
-
 def test_a_model_that_contains_itself_ends_in_a_mark() -> None:
     text = design_template(FakeTypes(tree=TreeConfig))
     mark = "<recursive[TreeConfig] path: WorkflowDocument → StoreDeclaration → TreeConfig → TreeConfig>"
@@ -88,16 +74,3 @@ def test_the_program_writes_every_file(
     assert first.read_text(encoding="utf-8") == design_template(store_types, "9")
     assert second.read_bytes() == third.read_bytes() == first.read_bytes()
     assert capsys.readouterr().out.splitlines() == [f"wrote {path}" for path in (first, second, third)]
-
-
-def test_the_program_says_what_it_cannot_write(
-    tmp_path: Path, store_types: FakeTypes, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--output", str(tmp_path)], store_types=store_types) == 1
-    assert str(tmp_path) in capsys.readouterr().err
-
-
-def test_the_program_uses_the_installed_types(tmp_path: Path) -> None:
-    output = tmp_path / "t.yaml"
-    assert main(["--output", str(output)]) == 0
-    assert "memory_options:" in output.read_text(encoding="utf-8")

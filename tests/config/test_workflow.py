@@ -8,7 +8,7 @@ import pytest
 
 import devmem.config
 from devmem import Stage
-from devmem.config import Attachment, Edge, Rule, StoreDeclaration, Workflow, load_workflow, parse_workflow
+from devmem.config import Attachment, Edge, Rule, StoreDeclaration, Workflow, load_workflow
 from devmem.errors import ConfigError
 
 from .conftest import Read
@@ -93,19 +93,9 @@ def test_unknown_names_raise_key_error(read: Read) -> None:
         workflow.node("x")
 
 
-@pytest.mark.parametrize("written", ["", "null", "[]"])
-def test_no_stores(read: Read, written: str) -> None:
-    assert read(f"memory: {written}\nnodes: {written}\nedges: {written}\nvars:\nplugins:\nmemory_options:").memory == ()
-
-
 def test_a_single_store_needs_no_list(read: Read) -> None:
     store = read("memory: {name: a, type: notes}").store("a")
     assert store.place.path == "memory"
-
-
-@pytest.mark.parametrize("written", ["", "config:", "config: {}", "config: {weights: , memory_path: ''}"])
-def test_settings_that_are_left_out_are_the_defaults(read: Read, written: str) -> None:
-    assert read(f"memory:\n- name: a\n  type: notes\n  {written}").memory[0].config == NotesConfig()
 
 
 @pytest.mark.parametrize("written", ["", "null", "[]"])
@@ -137,10 +127,6 @@ def test_the_model_may_be_called_name(read: Read) -> None:
     assert both.model == "n"
 
 
-def test_an_agent_without_settings_has_the_defaults(read: Read) -> None:
-    assert _first_agent(read("nodes: [{id: a, type: agent}]")).provider == "extractive"
-
-
 def test_an_own_critique_wins_over_reflection(read: Read) -> None:
     text = "nodes: [{id: a, type: agent, config: {critique: own, thinking: %s}}]"
     assert _first_agent(read(text % "{type: reflection, config: {reflection_prompt: theirs}}")).critique == "own"
@@ -162,11 +148,6 @@ def test_a_file_knows_itself_and_its_folder(tmp_path: Path, store_types: FakeTyp
     workflow = load_workflow(file, store_types, environ={})
     assert (workflow.file, workflow.base_dir) == (file, tmp_path)
     assert load_workflow(str(file), store_types, environ={}).file == file
-
-
-def test_a_text_has_no_file(store_types: FakeTypes) -> None:
-    workflow = parse_workflow("memory: []", store_types)
-    assert (workflow.file, workflow.base_dir) == (None, Path())
 
 
 def test_a_file_written_with_a_byte_order_mark(tmp_path: Path, store_types: FakeTypes) -> None:
@@ -207,13 +188,6 @@ def test_files_that_fail_while_they_are_read(tmp_path: Path, store_types: FakeTy
     (tmp_path / ".env").symlink_to("/proc/self/mem")
     with pytest.raises(ConfigError, match=r"\.env: the file cannot be read: "):
         load_workflow(file, store_types, environ={})
-
-
-def test_reading_changes_nothing_that_a_second_reading_would_see(read: Read) -> None:
-    first = read(OWN, API_KEY="a-first-key")
-    again = read(OWN, API_KEY="a-second-key")
-    assert first.store("docs") == again.store("docs")
-    assert first.store("convo") != again.store("convo")
 
 
 def _agent(attachment: str) -> str:

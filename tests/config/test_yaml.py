@@ -74,11 +74,6 @@ def test_lines() -> None:
     assert {path: document.nearest(path)[1] for path in lines} == lines
 
 
-def test_shared_values_are_not_copied() -> None:
-    data = compose("a: &a [1]\nb: *a").data
-    assert data["a"] is data["b"]
-
-
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -150,12 +145,6 @@ def test_every_repeated_key_is_named() -> None:
     with pytest.raises(ConfigError) as caught:
         compose("a: 1\nb: {c: 1, c: 2}\na: 2\n")
     assert [problem.line for problem in caught.value.problems] == [2, 3]
-
-
-def test_very_many_repeated_keys_are_cut_short() -> None:
-    with pytest.raises(ConfigError) as caught:
-        compose("a: 1\n" * 1000)
-    assert len(caught.value.problems) == 100
 
 
 def _laughs(levels: int, width: int) -> str:

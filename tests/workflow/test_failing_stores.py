@@ -15,7 +15,6 @@ from devmem.errors import DataFileError
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.stores import SearchReport, SnapshotBlock
 from devmem.transfer.importing.formats import read_records
-from devmem.workflow import dump_payload
 
 from .doubles import ScriptedStore, StrangeError, hit, manager_of, said
 
@@ -219,12 +218,6 @@ def test_a_value_that_json_does_not_know_does_not_cost_the_other_writes(tmp_path
     assert second.inputs_text == "second"
 
 
-def test_a_line_is_one_line_whatever_the_text() -> None:
-    line = dump_payload(said("a\r\nb\u2028c\x85d\x0be", "x"))
-    assert line.splitlines() == [line]
-    assert line.isascii()
-
-
 def test_an_unwritable_folder_is_replaced_by_the_one_for_temporary_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -251,12 +244,6 @@ def test_what_cannot_be_put_anywhere_is_in_the_log(
     assert manager.close() == []
     (record,) = (record for record in caplog.records if record.levelno == logging.CRITICAL)
     assert "remember the milk" in record.message
-
-
-def test_stores_stay_open_when_a_manager_is_closed() -> None:
-    store = ScriptedStore()
-    manager_of(store).close()
-    assert store.closed == 0
 
 
 def test_sqlite_file_that_is_no_outbox_is_not_imported(tmp_path: Path) -> None:

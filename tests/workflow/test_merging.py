@@ -108,15 +108,6 @@ def test_only_the_first_hit_is_shortened_and_its_item_stays_whole() -> None:
     assert 150 < estimate_tokens(result.formatted_text) <= 200
 
 
-def test_a_budget_for_nothing_still_shows_the_best_a_little() -> None:
-    result = manager_of(ScriptedStore(hits=[hit("tea " * 200)]), options=MemoryOptions(token_budget=1)).retrieve(
-        query="?"
-    )
-    assert result is not None
-    assert len(result.hits) == 1
-    assert "] tea tea" in result.formatted_text
-
-
 @pytest.mark.parametrize("language", ["en", "zh"])
 @pytest.mark.parametrize("budget", [80, 120, 300])
 def test_the_block_stays_within_the_budget(budget: int, language: str) -> None:
@@ -128,14 +119,6 @@ def test_the_block_stays_within_the_budget(budget: int, language: str) -> None:
     assert estimate_tokens(result.formatted_text) <= budget
 
 
-def test_without_a_budget_everything_is_shown() -> None:
-    store = ScriptedStore(hits=[hit(sentence(f"word{n}", 500)) for n in range(20)])
-    result = manager_of(store, each={"top_k": 20}, options=MemoryOptions(token_budget=None)).retrieve(query="?")
-    assert result is not None
-    assert len(result.hits) == 20
-    assert result.cut == ()
-
-
 DAY = 24.0
 
 
@@ -145,12 +128,6 @@ DAY = 24.0
 )
 def test_devalls_score_has_devalls_values(hours: float, length: int, score: float) -> None:
     assert devall_score("x" * length, "query", hours) == pytest.approx(score)
-
-
-def test_devalls_score_counts_the_querys_words() -> None:
-    text = "green tea " + "x" * 60
-    assert devall_score(text, "Green tea cake please", 0) == pytest.approx(0.7 + 0.3 * 2 / 4)
-    assert devall_score(text, "   ", 0) == pytest.approx(0.7)
 
 
 def test_devalls_ranking_puts_the_newer_of_a_store_first() -> None:
@@ -168,12 +145,6 @@ def test_devalls_ranking_puts_the_newer_of_a_store_first() -> None:
     assert plain is not None
     (best,) = plain.items
     assert best.id == old.item.id
-
-
-def test_the_block_is_in_the_language_of_the_options() -> None:
-    result = manager_of(ScriptedStore(hits=[hit("茶")]), options=MemoryOptions(language="zh")).retrieve(query="?")
-    assert result is not None
-    assert result.formatted_text.startswith("===== 相关记忆 =====\n")
 
 
 def test_the_passage_that_was_found_is_shown() -> None:

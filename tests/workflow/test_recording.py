@@ -90,15 +90,6 @@ def test_an_agent_may_have_kinds_of_calls_of_its_own(tmp_path: Path) -> None:
     assert ("ann", "agent") in asked
 
 
-def test_an_agent_may_have_more_kinds_of_calls_than_the_workflow(tmp_path: Path) -> None:
-    nodes = (agent_yaml("writer", collection_types="[llm]"), agent_yaml("reviewer", agent="critic"))
-    read = write_workflow(tmp_path, STORE, "conversation: {store: global, types: [agent]}", "nodes:", *nodes, EDGE)
-    with recorded(read, "Write.") as log:
-        records = log.log("monday")
-    asked = [(one.source.name, one.target.type.value) for one in records if one.kind.value == "input"]
-    assert asked == [("ann", "agent"), ("writer", "llm"), ("writer", "agent")]
-
-
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "stores" / "conversation.md"
 EXAMPLE = Path(__file__).parents[2] / "configs" / "recorded.yaml"
 
@@ -182,23 +173,6 @@ def test_options_say_what_is_recorded(options: str, count: int, tmp_path: Path) 
                 ("writer", "agent"),
                 ("critic", "llm"),
             ]
-
-
-def test_long_answers_are_cut_with_a_mark(tmp_path: Path) -> None:
-    read = workflow(tmp_path, ", max_content_length: 100, language: zh")
-    with recorded(read, "Write.", writer=ScriptedChat("long " * 100)) as log:
-        answer = log.log("monday")[1]
-        assert len(answer.content) <= 100
-        assert answer.content.endswith("[500 characters]")
-        assert answer.language == "zh"
-
-
-def test_what_a_pattern_matches_is_masked(tmp_path: Path) -> None:
-    read = workflow(tmp_path, ", secret_patterns: ['card \\d+'], max_pending_bytes: 10000")
-    with recorded(read, "Write.", writer=ScriptedChat("paid with card 4711")) as log:
-        assert log.log("monday")[1].content == "paid with [secret]"
-    with pytest.raises(ConfigError, match="not a regular expression"):
-        workflow(tmp_path, ", secret_patterns: ['(']")
 
 
 def test_a_store_that_is_down_costs_the_run_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from devmem import ConfigError, Scope, WorkflowRunner, open_stores
-from devmem.config import NodeConfig
 from devmem.errors import ChatModelError, CollectionDamagedError, DevmemError
 from devmem.models.openai_chat import content_part
 from devmem.transfer.importing.formats import read_records
@@ -56,12 +55,6 @@ def test_the_last_agent_answers_even_when_another_node_ends_the_workflow(tmp_pat
     nodes = ("nodes:", agent_yaml("first"), "  - {id: end, type: human}")
     read = write_workflow(tmp_path, *nodes, "edges: [{from: first, to: end}]")
     assert WorkflowRunner(read, {}, chat_models=ChatsByNode()).run("Go").output == "first says so"
-
-
-def test_a_workflow_without_agents_gives_its_input_back(tmp_path: Path) -> None:
-    assert WorkflowRunner(write_workflow(tmp_path, "nodes: []"), {}).run("Go").output == "Go"
-    read = write_workflow(tmp_path, "nodes: [{id: end, type: human}]")
-    assert WorkflowRunner(read, {}).run("Go").output == "Go"
 
 
 def test_a_single_node_is_run_alone_with_its_stores_alone(tmp_path: Path) -> None:
@@ -217,42 +210,6 @@ def test_writes_that_fail_to_the_end_wait_in_the_state_of_the_session(tmp_path: 
     (file,) = runner.close()
     assert file.parent == tmp_path / "rescued"
     assert "answer says so" in str(list(read_records(file)))
-
-
-def test_a_chat_model_is_opened_once_a_node(tmp_path: Path) -> None:
-    read = write_workflow(tmp_path, "nodes:", agent_yaml("answer"))
-    chats = ChatsByNode()
-    runner = WorkflowRunner(read, {}, chat_models=chats)
-    runner.run("One")
-    runner.run("Two")
-    assert chats.order == ["answer"]
-    assert len(chats.chats["answer"].requests) == 2
-
-
-def test_devalls_layout_runs_as_well(tmp_path: Path) -> None:
-    read = write_workflow(
-        tmp_path,
-        """
-        version: 0.4.0
-        graph:
-          id: demo
-          memory:
-            - {name: notes, type: simple, config: {memory_path: auto}}
-          nodes:
-            - id: A
-              type: agent
-              config:
-                name: gpt-4o
-                provider: openai
-                role: You help.
-                memories: [{name: notes, retrieve_stage: [pre_gen_thinking, gen], top_k: 1}]
-        """,
-    )
-    with open_stores(read) as stores:
-        chat = ScriptedChat("noted")
-        WorkflowRunner(read, stores, chat_models=ChatsByNode(A=chat)).run(PLANET)
-        assert stores["notes"].count() == 1
-    assert isinstance(read.nodes[0], NodeConfig)
 
 
 def test_what_a_node_quotes_reaches_the_end_of_a_chain_of_quoting_nodes(tmp_path: Path) -> None:

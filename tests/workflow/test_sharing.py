@@ -61,14 +61,6 @@ def test_stores_of_two_models_are_asked_with_an_embedding_of_each() -> None:
         assert [embedder.texts for embedder in embedders] == [["the deadline?"]] * 2
 
 
-def test_a_blank_query_is_not_embedded() -> None:
-    embedder = HashEmbedder()
-    with simple("one", embedder) as one:
-        embedder.texts.clear()
-        assert manager_of(one).retrieve(query=" \n ") is None
-        assert embedder.texts == []
-
-
 def test_a_provider_that_is_down_costs_similarity_and_not_the_hits(caplog: pytest.LogCaptureFixture) -> None:
     embedder, clock = FailingEmbedder(), ManualClock()
     embedder.recover()
@@ -128,20 +120,6 @@ def test_the_event_loop_goes_on_while_a_store_works(name: str) -> None:
 
     asyncio.run(both())
     assert seen == [True]
-
-
-def test_the_async_twins_do_what_the_others_do() -> None:
-    store = ScriptedStore(hits=[hit("tea")])
-    manager = manager_of(store, each={"retrieve_stage": ["plan"], "write_stage": ["gen"]})
-
-    async def all_of_it() -> None:
-        assert await manager.aretrieve(query="?") is None
-        result = await manager.aretrieve(agent_role="r", query="?", current_stage="plan")
-        assert result is not None
-        assert (await manager.aupdate(said("a", "b"))).writes == ()
-        assert len((await manager.aupdate(said("a", "b"), current_stage="gen")).writes) == 1
-
-    asyncio.run(all_of_it())
 
 
 THREADS, EACH = 8, 25

@@ -9,8 +9,6 @@ import pytest
 
 from devmem import MemoryWritePayload, Stage, Workflow, WorkflowRunner
 from devmem.errors import ChatModelError
-from devmem.models import Quotation
-from devmem.stores import ChatReply
 from tests.workflow.doubles import ScriptedStore, hit
 
 from .runner_doubles import DOWN, ChatsByNode, ScriptedChat, agent_yaml, stores_yaml, write_workflow
@@ -127,13 +125,6 @@ def test_nothing_is_written_when_the_model_fails(tmp_path: Path, answers: list[s
     assert stores["gen_notes"].payloads == []
 
 
-def test_an_answer_that_only_quotes_is_written_as_any_other(tmp_path: Path) -> None:
-    quoting = ScriptedChat(ChatReply(text="Remembered: tea.", quotation=Quotation(passages=("tea",))))
-    stores, runner = run(tmp_path, quoting, "{name: gen_notes}")
-    runner.run("Which tea?")
-    assert [output_of(payload) for payload in stores["gen_notes"].payloads] == ["Remembered: tea."]
-
-
 def test_the_block_stands_before_the_last_input_and_other_nodes_speak_as_users(tmp_path: Path) -> None:
     read = write_workflow(
         tmp_path,
@@ -165,10 +156,3 @@ def test_a_broken_store_takes_no_node_down_and_is_in_the_result(tmp_path: Path) 
         ("gen_notes", "retrieve"), ("gen_notes", "update"),
     }  # fmt: skip
     assert len(stores["pre_notes"].payloads) == 1
-
-
-def test_params_reach_the_model(tmp_path: Path) -> None:
-    chat = ScriptedChat()
-    _, runner = run(tmp_path, chat, "", params="{temperature: 0.5}")
-    runner.run("Which tea?")
-    assert chat.requests[0].params == {"temperature": 0.5}

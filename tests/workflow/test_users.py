@@ -37,13 +37,6 @@ def test_a_run_without_a_user_sees_what_is_bound_to_nobody_and_counts_the_rest(t
     assert recalled(tmp_path, all_users=True) == (everything, {})
 
 
-@pytest.mark.parametrize("user", ["", "  "])
-def test_an_empty_user_is_refused(tmp_path: Path, user: str) -> None:
-    read = write_workflow(tmp_path, "nodes:", agent_yaml("a"))
-    with pytest.raises(ValueError, match="the run's user is empty"):
-        WorkflowRunner(read, {}, scope=Scope(user=user))
-
-
 @pytest.mark.parametrize(
     ("role", "stage", "trust"),
     [
