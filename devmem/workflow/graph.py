@@ -12,17 +12,12 @@ from devmem.model.results import MemoryRetrievalResult, MemoryUpdateResult, Stor
 from devmem.models.chat import Quotation, ToolCall, Usage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeOrder:
-    """The order of a workflow's nodes."""
+def order_nodes(nodes: Sequence[str], edges: Sequence[Edge]) -> tuple[tuple[str, ...], tuple[Edge, ...]]:
+    """Sort the nodes so that each comes after its senders; the listed order decides between equals (Kahn, 1962).
 
-    nodes: tuple[str, ...]
-    ignored: tuple[Edge, ...]
-    """Edges that lead back to a node that already ran: loops are not repeated."""
-
-
-def order_nodes(nodes: Sequence[str], edges: Sequence[Edge]) -> NodeOrder:
-    """Sort the nodes so that each comes after its senders; the listed order decides between equals (Kahn, 1962)."""
+    Returns:
+        the nodes, and the edges that lead back to a node that ran already.
+    """
     waiting_for = {node: [edge.source for edge in edges if edge.target == node] for node in nodes}
     left, done = list(nodes), list[str]()
     while left:
@@ -33,8 +28,7 @@ def order_nodes(nodes: Sequence[str], edges: Sequence[Edge]) -> NodeOrder:
         left.remove(ready)
         done.append(ready)
     at = {node: number for number, node in enumerate(done)}
-    ignored = tuple(edge for edge in edges if at[edge.source] >= at[edge.target])
-    return NodeOrder(nodes=tuple(done), ignored=ignored)
+    return tuple(done), tuple(edge for edge in edges if at[edge.source] >= at[edge.target])
 
 
 def _before(node: str, waiting_for: Mapping[str, Sequence[str]], left: Sequence[str]) -> set[str]:
@@ -104,12 +98,10 @@ class Graph:
 
     def __init__(self, workflow: Workflow) -> None:
         names = [node.id for node in workflow.nodes]
-        order = order_nodes([*workflow.start, *(name for name in names if name not in workflow.start)], workflow.edges)
-        back = {id(edge) for edge in order.ignored}
-        self.order = order.nodes
-        """The nodes in an order in which each comes after its senders."""
-        self.back_edges = order.ignored
-        """Edges that lead back to a node that ran already."""
+        others = [name for name in names if name not in workflow.start]
+        self.order, self.back_edges = order_nodes([*workflow.start, *others], workflow.edges)
+        """The nodes, each after its senders, and the edges that lead back to a node that ran already."""
+        back = {id(edge) for edge in self.back_edges}
         self._incoming: Mapping[str, list[Edge]] = {
             name: [edge for edge in workflow.edges if edge.target == name and id(edge) not in back] for name in names
         }
@@ -122,7 +114,8 @@ class Graph:
         An edge counts if its source ran and its condition holds of what the source said. It makes the node run if it
         triggers, and brings the source's output if it carries data. A start node gets the workflow's input as well.
         """
-        live = [edge for edge in self._incoming[node] if _is_followed(edge, done)]
+        incoming = [edge for edge in self._incoming[node] if edge.source in done]
+        live = [edge for edge in incoming if edge.condition.holds(done[edge.source].text)]
         is_start = self.is_start(node)
         if not is_start and not any(edge.trigger for edge in live):
             return None
@@ -139,10 +132,6 @@ class Graph:
         if not self.is_start(node) and not any(edge.trigger for edge in edges):
             return None
         return tuple(dict.fromkeys(edge.source for edge in edges if edge.carry_data))
-
-
-def _is_followed(edge: Edge, done: Mapping[str, NodeResult]) -> bool:
-    return edge.source in done and edge.condition.holds(done[edge.source].text)
 
 
 def messages_of(result: NodeResult) -> Sequence[Message]:

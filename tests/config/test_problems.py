@@ -84,10 +84,6 @@ def test_problems_of_a_devall_document_have_its_paths(problems: Callable[[str], 
             "3: memory[0].type: unknown store type 'nots'; did you mean 'notes'? Possible",
         ),
         (
-            "memory:\n- name: a\n  type: zzz",
-            "3: memory[0].type: unknown store type 'zzz'. Possible: notes, files, clou",
-        ),
-        (
             "memory:\n- name: a\n  type: broken",
             "3: memory[0].type: store type 'broken' of acme 1.0 cannot be loaded: its",
         ),
@@ -98,14 +94,6 @@ def test_problems_of_a_devall_document_have_its_paths(problems: Callable[[str], 
         (
             "memory:\n- name: 5\n  type: notes",
             "2: memory[0].name: expected text, found the number 5; put it in quotes if",
-        ),
-        (
-            "memory:\n- name: on\n  type: notes",
-            "2: memory[0].name: expected text, found true; put it in quotes if it is",
-        ),
-        (
-            "memory:\n- name: 2024-01-31\n  type: notes",
-            "2: memory[0].name: expected text, found the date 2024-01-31; put",
         ),
         (
             "memory:\n- notes",
@@ -130,39 +118,24 @@ def test_stores(refuse: Refuse, text: str, line: str) -> None:
     ("config", "line"),
     [
         ("max_items: true", "max_items: expected a number, found true"),
-        ("max_items: 1.5", "max_items: expected a whole number, found the number 1.5"),
         ("max_items: many", "max_items: expected a whole number, found the text 'many'"),
         ("max_items: 0", "max_items: expected a number greater than 0, found the number 0"),
         ("max_items:", "max_items: expected a whole number, found nothing"),
-        ("max_items: [1]", "max_items: expected a whole number, found a list"),
         ("weights: {text: .nan}", "weights.text: expected a finite number, found the number nan"),
-        ("weights: {text: .inf}", "weights.text: expected a finite number, found the number inf"),
         ("weights: {5: 1.0}", "weights[5]: a key must be text, found the number; put it in quotes"),
         ("weights: {a b: x}", "weights[\"a b\"]: expected a number, found the text 'x'"),
         ("strict: 1", "strict: expected true or false, found the number 1"),
-        ("strict: maybe", "strict: expected true or false, found the text 'maybe'"),
         ("embedding: 3", "embedding: expected a mapping, found the number 3"),
         (
             "embedding: opnai",
             "embedding: unknown embedding provider 'opnai'; did you mean 'openai'? Possible: local, minilm",
         ),
-        ("memory_path: [a]", "memory_path: expected text, found a list"),
         ("tags: {a: b}", "tags: expected text or a list, found a mapping"),
-        ("tags: [a, 1]", "tags: expected text, found a list"),
         (
             "memory_pth: a",
             "memory_pth: unknown key; did you mean 'memory_path'? Possible keys: memory_path, embedding, max",
         ),
-        (
-            "Memory_Path: a",
-            "Memory_Path: unknown key; did you mean 'memory_path'? Possible keys: memory_path, embedding",
-        ),
-        ("embedding: {params: {max_len: 1}}", "embedding.params.max_len: unknown key; did you mean 'max_length'? Poss"),
         ("embedding: {params: {max_length: 1}}", "embedding.params.max_length: expected a number at least 16, found"),
-        (
-            "embedding: {provider: opnai}",
-            "embedding.provider: unknown embedding provider 'opnai'; did you mean 'openai'? Possible: local, minilm",
-        ),
     ],
 )
 def test_settings(refuse: Refuse, config: str, line: str) -> None:
