@@ -152,7 +152,7 @@ docs: $(VENV)/.docs
 	$(BIN)/python -m tools.site --output build/site
 
 generated: $(VENV)/.dev
-	$(BIN)/devmem schema --output configs/workflow.schema.json
+	$(BIN)/devmem validate --format schema --output configs/workflow.schema.json
 	$(BIN)/python -m tools.export_design_template --output configs/design_template.yaml
 	$(BIN)/python -m tools.trips --write
 	$(BIN)/python -m tools.typescript_client

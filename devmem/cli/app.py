@@ -63,9 +63,11 @@ class LazyCommand(TyperCommand):
 
 
 def plain_command(name: str, function: Callable[..., None]) -> Any:  # noqa: ANN401 - a command of typer
-    """Make a command of a function, with the function's docstring as its help."""
+    """Make a command of a function, with the function's docstring as its help; see `as_typer`."""
+    from devmem.cli.options import as_typer
+
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(name, help=help_of(function), context_settings=CONTEXT)(function)
+    app.command(name, help=help_of(function), context_settings=CONTEXT)(as_typer(function))
     return typer.main.get_command(app)
 
 
@@ -77,62 +79,60 @@ def help_of(function: Callable[..., None]) -> str:
 
 
 _COMMANDS: Final = {
-    "add": ("items", "Remember a text."),
-    "search": ("searching", "Search a memory."),
-    "context": ("searching", "Print what an agent may know of a conversation, for a prompt."),
-    "get": ("items", "Show whole items."),
-    "list": ("items", "List items, the newest first."),
-    "count": ("items", "Count items, or those with each value of a key."),
-    "update": ("items", "Change an item and keep its id, or change every item that matches."),
-    "forget": ("forgetting", "Forget items permanently, and print a receipt."),
-    "history": ("runs", "Show the versions of an item, or what changed between two times or in a run."),
-    "import": ("transfer", "Fill a store from data files."),
-    "export": ("transfer", "Write a store's items as JSON or Markdown."),
-    "copy": ("transfer", "Copy every item of one store into another."),
-    "init": ("checking", "Write a workflow to start with, or the entries of a coding agent."),
-    "run": ("running", "Run a workflow's agents with their memories."),
-    "validate": ("checking", "List every problem of workflows, also for continuous integration."),
-    "plan": ("plan", "Show what a run will read, write and send away, without running it."),
-    "stores": ("stores", "List the store types, or show what is in a memory's stores, where they are, and hit rates."),
-    "runs": ("runs", "List the runs of a memory, end those that are pending, or undo one."),
-    "log": ("records", "List conversations and traces, show one, or draw who sent what to whom."),
-    "shown": ("records", "Show what agents were shown."),
-    "doctor": ("maintenance", "Examine what stores keep on disk, and mend it."),
-    "backup": ("maintenance", "Copy the file of a store while it is in use."),
-    "restore": ("maintenance", "Put a backup in place."),
-    "rekey": ("rekeying", "Encrypt a memory, change its key, or decrypt it."),
-    "reindex": ("maintenance", "Embed every item again with another model, or search items by other fields."),
-    "index": ("stores", "Bring a store of files up to date."),
-    "stale": ("maintenance", "List items whose sources changed or are gone, or renew them."),
-    "consolidate": ("consolidate", "Merge near-duplicates, archive old items, or summarize older ones."),
-    "facts": ("facts", "Show how many facts were extracted from turns, or extract those that wait."),
-    "quarantine": ("consolidate", "List what a guard caught, newest first, and approve or reject it."),
-    "tombstones": ("forgetting", "List what erased texts left to keep them out, or remove it."),
-    "web": ("web", "Open a page that shows what is remembered, and why."),
-    "mcp": ("mcp", "Serve a memory to MCP clients."),
-    "hook": ("agents", "Recall when a session of a coding agent starts, or remember it when it ends."),
-    "token": ("mcp", "Make, list and revoke the tokens of a server's users."),
-    "new": ("new", "Write the package of a new store type or embedding provider."),
-    "schema": ("checking", "Print the JSON Schema of workflows."),
+    "Remember and find": {
+        "add": ("items", "Remember a text."),
+        "get": ("items", "Show whole items."),
+        "list": ("items", "List items, the newest first."),
+        "search": ("searching", "Search a memory."),
+        "context": ("searching", "Print what an agent may know of a conversation, for a prompt."),
+        "update": ("items", "Change an item and keep its id, or change every item that matches."),
+        "forget": ("forgetting", "Forget items permanently, and print a receipt."),
+        "history": ("runs", "Show the versions of an item, or what changed between two times or in a run."),
+        "count": ("items", "Count items, or those with each value of a key."),
+        "log": ("records", "List conversations and traces, show one, or draw who sent what to whom."),
+        "import": ("transfer", "Fill a store from data files."),
+        "export": ("transfer", "Write a store's items as JSON or Markdown."),
+        "copy": ("transfer", "Copy every item of one store into another."),
+    },
+    "Workflows": {
+        "init": ("starting", "Write a workflow to start with, or the entries of a coding agent."),
+        "run": ("running", "Run a workflow's agents with their memories."),
+        "validate": ("checking", "List every problem of workflows, or show what a run will do."),
+        "stores": ("stores", "List the store types, or show what is in a memory's stores, and where."),
+        "shown": ("records", "Show what agents were shown."),
+        "runs": ("runs", "List the runs of a memory, end those that are pending, or undo one."),
+    },
+    "Care": {
+        "doctor": ("maintenance", "Examine what stores keep on disk, and mend it."),
+        "backup": ("maintenance", "Copy the file of a store while it is in use."),
+        "restore": ("maintenance", "Put a backup in place."),
+        "rekey": ("rekeying", "Encrypt a memory, change its key, or decrypt it."),
+        "reindex": ("indexing", "Bring files, embeddings and searched fields up to date."),
+        "consolidate": ("consolidate", "Merge, archive or summarize items, or extract facts."),
+    },
+    "Servers": {
+        "web": ("web", "Open a page that shows what is remembered, and why."),
+        "mcp": ("mcp", "Serve a memory to MCP clients, or answer a hook of a coding agent."),
+        "token": ("mcp", "Make, list and revoke the tokens of a server's users."),
+    },
+    "Authors": {
+        "new": ("new", "Write the package of a new store type or embedding provider."),
+    },
 }
-"""Subcommands, each with its module and its summary."""
-_GROUPS: Final = {
-    "Remember and find": "add get list search context update forget history count log import export copy",
-    "Workflows": "init run validate plan stores shown runs",
-    "Care": "doctor backup restore rekey index reindex consolidate stale facts quarantine tombstones",
-    "Servers": "web mcp hook token",
-    "Authors": "new schema",
-}
-"""Subcommands by the titles below which they are listed."""
+"""Subcommands by the titles below which they are listed, each with its module and its summary."""
 _OTHER_WORDS: Final = {
-    **dict.fromkeys(("ls", "show"), "list"),
+    **dict.fromkeys(("ls", "show", "stale", "quarantine", "tombstones"), "list"),
     **dict.fromkeys(("edit", "set"), "update"),
     **dict.fromkeys(("diff", "versions"), "history"),
     **dict.fromkeys(("delete", "remove", "rm", "erase", "clear"), "forget"),
     "stats": "stores",
+    "index": "reindex",
+    "facts": "consolidate",
+    "hook": "mcp",
+    **dict.fromkeys(("check", "plan", "schema"), "validate"),
     **dict.fromkeys(("find", "query", "recall", "retrieve"), "search"),
 }
-"""Words of other programs, by the subcommand that does it here."""
+"""Words for what another subcommand does."""
 
 
 class _Commands(TyperGroup):
@@ -140,19 +140,19 @@ class _Commands(TyperGroup):
 
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - see `invoke`
         super().__init__(**attributes)
-        for name, (module, summary) in _COMMANDS.items():
+        for name, (module, summary) in (pair for group in _COMMANDS.values() for pair in group.items()):
             function = {"import": "import_data", "list": "list_items"}.get(name, name)
             self.add_command(LazyCommand(name, f"devmem.cli.commands.{module}:{function}", summary))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - see `invoke`
         """List the commands below the titles of their groups."""
-        width = max(map(len, _COMMANDS))
-        for title, names in _GROUPS.items():
+        width = max(len(name) for group in _COMMANDS.values() for name in group)
+        for title, group in _COMMANDS.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(width), _COMMANDS[name][1]) for name in names.split()])
+                formatter.write_dl([(name.ljust(width), summary) for name, (_, summary) in group.items()])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # noqa: ANN401 - see `invoke`
-        """Return the command that the arguments name; for a word of another program say what it is called here."""
+        """Return the command that the arguments name; for a word for it say what it is called here."""
         if (known := _OTHER_WORDS.get(args[0])) is not None and self.get_command(ctx, args[0]) is None:
             ctx.fail(f"No such command {args[0]!r}; it is `devmem {known}`.")
         return super().resolve_command(ctx, args)

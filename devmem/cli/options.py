@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_args, get_origin
 
 import typer
 
+from devmem.cli.targets import StoreAddress
 from devmem.cli.terminal import Terminal
 from devmem.errors import CommandError, FilterError
 from devmem.model.conditions import Operator, Scalar
@@ -145,6 +146,12 @@ class Selection:
     where: Filter
     all_users: bool = False
 
+    def is_empty(self) -> bool:
+        """Whether no option selects anything."""
+        from devmem.model.filters import Filter
+
+        return self.where == Filter() and not self.all_users
+
     @property
     def visible(self) -> Filter:
         """The filter, restricted to unscoped items unless it names a user or `all_users` is set."""
@@ -153,40 +160,63 @@ class Selection:
         return replace(self.where, unbound=("user",))
 
 
-def selecting(
-    *,
-    by_user: bool = False,
-    all_users: Any = AllUsers,  # noqa: ANN401 - an annotated type
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the decorator that adds the options that select items, in the place of the argument `selection`.
+VisibleSelection: TypeAlias = Annotated[
+    Selection,
+    typer.Option("--all-users", help="Items of every user; by default unscoped ones, or those of --user."),
+]
+"""The selection of a command that sees only unscoped items without `--all-users`."""
+EverySelection: TypeAlias = Annotated[Selection, typer.Option("--all-users", help="Items of every user (the default).")]
 
-    Args:
-        by_user: whether to add `--all-users`, for a command that sees only unscoped items without it.
-        all_users: the type of that option, with its help.
+
+def as_typer(function: Callable[..., None]) -> Callable[..., None]:
+    """Return a command as typer calls it.
+
+    Parameters of the types `Terminal`, `StoreAddress` and `Selection` are replaced by the context, by the arguments and
+    options of the `Target` in the annotation, and by the options that select items.
     """
+    arguments: dict[str, tuple[Any, Any]] = {"ctx": (typer.Context, ...)}
+    options: dict[str, tuple[Any, Any]] = {}
+    made: dict[str, Callable[[Terminal, dict[str, Any]], object]] = {}
+    for name, each in inspect.signature(function, eval_str=True).parameters.items():
+        kind, *marks = get_args(each.annotation) if get_origin(each.annotation) is Annotated else (each.annotation,)
+        if kind is Terminal:
+            made[name] = lambda terminal, _given: terminal
+        elif kind is StoreAddress:
+            named, more = marks[0].parameters()
+            arguments, options, made[name] = arguments | named, options | more, marks[0].find
+        elif kind is Selection:
+            options |= {option: (hint, None) for option, hint in _OPTIONS.items()}
+            options |= {"all_users": (Annotated[bool, marks[0]], False)} if marks else {}
+            made[name] = _selected
+        else:
+            arguments[name] = (each.annotation, ... if each.default is each.empty else each.default)
+    added = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            annotation=hint,
+            default=inspect.Parameter.empty if default is ... else default,
+        )
+        for name, (hint, default) in (arguments | options).items()
+    ]
 
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(command, eval_str=True)
-        parameters = [each for each in signature.parameters.values() if each.name != "selection"]
-        kind = inspect.Parameter.KEYWORD_ONLY
-        added = [inspect.Parameter(name, kind, default=None, annotation=hint) for name, hint in _OPTIONS.items()]
-        if by_user:
-            added.append(inspect.Parameter("all_users", kind, default=False, annotation=all_users))
+    @functools.wraps(function)
+    def run(ctx: typer.Context, **given: Any) -> None:  # noqa: ANN401 - any option's value
+        values = {name: make(ctx.obj, given) for name, make in made.items()}
+        function(**values, **given)
 
-        @functools.wraps(command)
-        def run(*args: Any, all_users: bool = False, **options: Any) -> None:  # noqa: ANN401 - any option's value
-            chosen = {name: options.pop(name) for name in _OPTIONS}
-            where = make_filter(**chosen)
-            if all_users and where.scope.user is not None:
-                raise CommandError("give either --user or --all-users, not both.")
-            command(*args, selection=Selection(where=where, all_users=all_users), **options)
+    run.__signature__ = inspect.Signature(added)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in added}
+    return run
 
-        extended = signature.replace(parameters=[*parameters, *added])
-        run.__signature__ = extended  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in extended.parameters.values()}
-        return run
 
-    return decorate
+def _selected(_terminal: Terminal, given: dict[str, Any]) -> Selection:
+    """Take the options that select items out of those that are given, and return the selection."""
+    where = make_filter(**{name: given.pop(name) for name in _OPTIONS})
+    all_users = given.pop("all_users", False)
+    if all_users and where.scope.user is not None:
+        raise CommandError("give either --user or --all-users, not both.")
+    return Selection(where=where, all_users=all_users)
 
 
 def named_scope(**parts: str | None) -> dict[str, str]:

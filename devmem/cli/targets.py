@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from urllib.parse import urlencode
 
 import typer
@@ -71,7 +71,6 @@ def report_text(report: IndexReport) -> str:
 _SESSIONS_SHOWN: Final = 5
 WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow (YAML).")]
 WorkflowFiles: TypeAlias = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Workflows (YAML).")]
-StoreName: TypeAlias = Annotated[str, typer.Argument(metavar="STORE", help="Store of the workflow.")]
 Session: TypeAlias = Annotated[str, typer.Option(metavar="NAME", help="Session whose `auto` files are used.")]
 AskedAtOption: TypeAlias = Annotated[
     str | None,
@@ -367,27 +366,69 @@ MemoryPlace: TypeAlias = Annotated[
 OptionalStore: TypeAlias = Annotated[
     str | None, typer.Argument(metavar="STORE", help="Store of the workflow; not needed if there is only one.")
 ]
-
 ANY_NUMBER: Final = 1_000_000
 _DATABASE_URL: Final = re.compile(r"postgres(ql)?:/", re.IGNORECASE)
 """How the URL of a database begins as a path, which has no double slashes."""
 
 
-def find_store(
-    terminal: Terminal,
-    memory: str,
-    store: str | None = None,
-    session: str = DEFAULT_SESSION,
-    *,
-    reading: bool = False,
-    embedding: str | None = None,
-) -> StoreAddress:
-    """Return the store that the arguments MEMORY and STORE name; see `split_words`."""
-    words = [] if store is None else [store]
-    usage = "MEMORY [STORE]"
-    return split_words(
-        terminal, memory, words, session, least=0, most=0, usage=usage, reading=reading, embedding=embedding
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """How a command names its store: by MEMORY [STORE], words after them, and `--session`."""
+
+    words: str = ""
+    """The words after the store in the help; empty where there are none."""
+    about: str = ""
+    """Their help."""
+    least: int = 0
+    most: int = 0
+    """Minimum and maximum number of words."""
+    reading: bool = False
+    """Whether the store is only read, so that no model is recorded in one that has none."""
+    embedding: bool = False
+    """Whether `--embedding` names the model of a file."""
+
+    def parameters(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the arguments and the options, by name, each with its annotation and its default."""
+        arguments: dict[str, Any] = {"memory": (MemoryPlace, ...)}
+        if self.words:
+            given = typer.Argument(metavar=f"[STORE] {self.words}", help=self.about)
+            arguments["words"] = (
+                (Annotated[list[str], given], ...) if self.least else (Annotated[list[str] | None, given], None)
+            )
+        else:
+            arguments["store"] = (OptionalStore, None)
+        options = {"session": (Session, DEFAULT_SESSION)}
+        return arguments, options | ({"embedding": (EmbeddingName, None)} if self.embedding else {})
+
+    def find(self, terminal: Terminal, given: dict[str, Any]) -> StoreAddress:
+        """Take the values of the parameters out of those that are given, and return the store that they name."""
+        words = (given.pop("words") or []) if self.words else [each for each in [given.pop("store")] if each]
+        return find_store(
+            terminal,
+            given.pop("memory"),
+            words,
+            given.pop("session"),
+            least=self.least,
+            most=self.most,
+            usage=f"MEMORY [STORE] {self.words}".rstrip(),
+            reading=self.reading,
+            embedding=given.pop("embedding") if self.embedding else None,
+        )
+
+
+Place: TypeAlias = Annotated[StoreAddress, Target()]
+ReadPlace: TypeAlias = Annotated[StoreAddress, Target(reading=True)]
+
+
+def every_store(terminal: Terminal, memory: str, store: str | None, session: str) -> list[StoreAddress]:
+    """Return the store that MEMORY and STORE name; where they name a workflow alone, every store of it."""
+    from devmem.memory.opening import is_workflow
+
+    if store is not None or not is_workflow(memory):
+        return [find_store(terminal, memory, [store] if store else [], session, reading=True)]
+    workflow = load(terminal, Path(memory))
+    check_session(workflow, session)
+    return [StoreAddress(workflow=workflow, store=each.name, session=session) for each in workflow.memory]
 
 
 def require_file(path: Path, advice: str) -> None:
@@ -414,40 +455,19 @@ def unlock_file(path: Path) -> None:
         unlock(path, key)
 
 
-def several_stores(place: str, words: Sequence[str], *, after: int) -> Workflow | None:
-    """Return the workflow where MEMORY is one, has several stores, and `words` names none of them.
-
-    Args:
-        place: the argument MEMORY.
-        words: the arguments after it.
-        after: number of words that come after the name of a store.
-
-    Raises:
-        ConfigError: the workflow cannot be used.
-    """
-    from devmem.memory.opening import is_workflow
-    from devmem.workflow.stores import load_workflow
-
-    if not is_workflow(place) or len(words) != after:
-        return None
-    workflow = load_workflow(Path(place))
-    names = [store.name for store in workflow.memory]
-    return workflow if len(names) > 1 and not (words and words[0] in names) else None
-
-
-def split_words(
+def find_store(
     terminal: Terminal,
     memory: str,
-    words: Sequence[str],
-    session: str,
+    words: Sequence[str] = (),
+    session: str = DEFAULT_SESSION,
     *,
-    least: int,
-    most: int,
-    usage: str,
+    least: int = 0,
+    most: int = 0,
+    usage: str = "MEMORY [STORE]",
     reading: bool = False,
     embedding: str | None = None,
 ) -> StoreAddress:
-    """Separate the name of a store from the words after it, as in `MEMORY [STORE] QUERY`.
+    """Return the store that MEMORY and the first of the words name, and the words after it: `MEMORY [STORE] QUERY`.
 
     After a workflow, the first word is the store's name if a store has that name, or if there is a word too many.
 

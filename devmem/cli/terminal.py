@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final, TextIO
 from unicodedata import category
 
+from pydantic_core import to_jsonable_python
 from rich.console import Console
 from rich.text import Text
 
@@ -128,7 +129,8 @@ class Terminal:
         return self.out.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
 
     def json(self, value: Any, *, indent: int | None = None) -> None:  # noqa: ANN401 - any JSON value
-        """Print a value as JSON, on one line unless it is indented, in any encoding of the stream."""
+        """Print a value, which may be a dataclass, as JSON on one line unless it is indented, in any encoding."""
+        value = to_jsonable_python(value)
         text = json.dumps(value, ensure_ascii=False, indent=indent)
         if not self._is_utf8() or visible(text) != text:
             text = json.dumps(value, ensure_ascii=True, indent=indent)

@@ -56,7 +56,7 @@ class ConfigModel(BaseModel):
     `conversation` block may name with `keeps_records`; one that can take part in a workflow's transaction with
     `keeps_versions`. `has_similarity = False` says that its answers know no similarity to the query.
     A model whose `extra` is "ignore" lists the keys that other systems read there in `foreign`.
-    For `devmem plan`, `sends_to` names the addresses that a store sends its items to, and `idle_models` the paths of
+    For a plan, `sends_to` names the addresses that a store sends its items to, and `idle_models` the paths of
     the blocks whose models no run asks.
     """
 

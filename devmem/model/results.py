@@ -35,7 +35,7 @@ class WriteStatus(StrEnum):
     then."""
 
 
-ERASED_BEFORE: Final = "it was erased, and a tombstone keeps it out; `devmem tombstones` lists and removes them"
+ERASED_BEFORE: Final = "it was erased, and a tombstone keeps it out; `devmem forget --lift` removes tombstones"
 """Reason of an item that is skipped because of a tombstone."""
 
 

@@ -170,7 +170,8 @@ def examine_queue(states: Mapping[StateKey, bytes]) -> tuple[dict[str, int], lis
     if waiting:
         findings.append(
             unfinished(
-                f"facts of {len(waiting):,} turn(s) are still to be extracted; `devmem facts --catch-up` extracts them"
+                f"facts of {len(waiting):,} turn(s) are still to be extracted; "
+                "`devmem consolidate --facts waiting` extracts them"
             )
         )
     return facts, findings

@@ -240,7 +240,11 @@ class FactExtractor:
             if ids:
                 self.queue.announce(ids, self._store.setup.clock())
         except CollectionError as error:
-            self._warn("%d turn(s) stay without facts unless `devmem facts --all` asks for them: %s", len(ids), error)
+            self._warn(
+                "%d turn(s) stay without facts unless `devmem consolidate --facts all` asks for them: %s",
+                len(ids),
+                error,
+            )
             return []
         return ids
 

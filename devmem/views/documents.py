@@ -282,7 +282,7 @@ def receipt_lines(receipt: ForgetReceipt, total: int, *, dry_run: bool = False) 
     derived = f", {len(receipt.derived):,} of them derived from others" if receipt.derived else ""
     yield f"{receipt.store}: {number_of(receipt.items, 'item')} {done}{derived}; {number_of(total, 'item')} now"
     if receipt.tombstones:
-        yield f"kept out from now on: {number_of(receipt.tombstones, 'text')}; `devmem tombstones` lists them"
+        yield f"kept out from now on: {number_of(receipt.tombstones, 'text')}; `devmem list --tombstones` lists them"
     yield from _place_lines(receipt.reached, receipt.residues)
     yield from _export_lines(receipt.exports)
 

@@ -65,9 +65,9 @@ def test_claude_code_gets_a_server_and_two_hooks_beside_its_own(devmem: Devmem) 
     settings = json.loads(Path(".claude/settings.json").read_text())
     assert settings["permissions"] == {"allow": ["Bash(make:*)"]}
     hooks = settings["hooks"]
-    assert hooks["SessionStart"][0]["hooks"][0]["command"].split()[-3:-1] == ["hook", "start"]
+    assert hooks["SessionStart"][0]["hooks"][0]["command"].split()[-3:-1] == ["--hook", "start"]
     assert hooks["SessionStart"][1]["hooks"] == [{"type": "command", "command": "echo mine"}]
-    assert hooks["SessionEnd"][0]["hooks"][0]["command"].split()[-3:-1] == ["hook", "end"]
+    assert hooks["SessionEnd"][0]["hooks"][0]["command"].split()[-3:-1] == ["--hook", "end"]
 
 
 def test_cursor_and_codex_get_theirs(devmem: Devmem, home: Path) -> None:
@@ -123,17 +123,17 @@ def test_a_session_is_remembered_once_at_its_end_and_recalled_at_the_next_start(
     Path("s1.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     event = json.dumps({"hook_event_name": "SessionEnd", "session_id": "s1", "transcript_path": "s1.jsonl"})
     start = {"hook_event_name": "SessionStart", "cwd": "/home/ann/ferry"}
-    assert devmem("hook", "start", "notes.db", stdin=json.dumps(start)).stdout == ""
+    assert devmem("mcp", "--hook", "start", "notes.db", stdin=json.dumps(start)).stdout == ""
     for _ in range(2):
-        devmem("hook", "end", "notes.db", stdin=event)
+        devmem("mcp", "--hook", "end", "notes.db", stdin=event)
     assert json.loads(devmem("count", "notes.db", "--json").stdout)["count"] == 2
-    assert "June 2nd" in devmem("hook", "start", "notes.db", stdin=json.dumps(start)).stdout
+    assert "June 2nd" in devmem("mcp", "--hook", "start", "notes.db", stdin=json.dumps(start)).stdout
     cursor = json.dumps({"hook_event_name": "sessionStart", "workspace_roots": ["/home/ann/ferry"]})
-    told = json.loads(devmem("hook", "start", "notes.db", stdin=cursor).stdout)
+    told = json.loads(devmem("mcp", "--hook", "start", "notes.db", stdin=cursor).stdout)
     assert "June 2nd" in told["additional_context"]
 
 
 def test_a_hook_that_fails_never_ends_with_what_an_agent_takes_for_a_command(devmem: Devmem) -> None:
     """Exit code 2 has an agent go on, or stops it."""
     for payload in ("not JSON", "{}", '{"transcript_path": "missing.jsonl"}'):
-        devmem("hook", "end", "notes.db", stdin=payload, code=1)
+        devmem("mcp", "--hook", "end", "notes.db", stdin=payload, code=1)

@@ -1,4 +1,4 @@
-"""`devmem facts`: counts of the facts of turns, and extracting those that wait."""
+"""Facts of turns: their counts in `devmem stores`, and extracting those that wait."""
 
 from __future__ import annotations
 
@@ -42,36 +42,35 @@ def test_what_waits_is_shown_and_extracted(devmem: Devmem, team: Path, service: 
     """A model that is down is reported with exit code 1; counts are in `stores` and `doctor` too."""
     good, service.script[:] = service.script[0], [DOWN]
     devmem("add", f"{team}#notes", "My diet is vegan.", "--user", "ann")
-    assert "0 facts extracted, 1 turn waiting" in devmem("facts", team, "notes").stdout
-    told = devmem("facts", team, "notes", "--catch-up", code=1)
+    assert "0 facts extracted, 1 turn waiting" in devmem("stores", team, "notes").stdout
+    told = devmem("consolidate", team, "notes", "--facts", "waiting", code=1)
     (failed,) = re.findall(r"1 turn waiting \((\d) calls?, (\d) of them failed", told.stdout)
     assert failed == (str(len(service.requests)),) * 2
     assert "1 turn still waiting: ChatModelError: chat model 'm' gave no answer" in told.stderr
     assert "facts of 1 turn(s) are still to be extracted" in devmem("doctor", team).stderr
     service.script[:] = [good]
-    told = devmem("facts", team, "notes", "--catch-up")
+    told = devmem("consolidate", team, "notes", "--facts", "waiting")
     asked = len(service.requests)
     calls = f"({asked} calls, {asked - 1} of them failed, 0 tokens in, 0 out)"
     assert f"1 fact extracted, 0 turns waiting {calls}" in told.stdout
     assert "1 dropped: the value is not in the quote" in told.stdout
-    found = json.loads(devmem("facts", team, "notes", "--json").stdout)
-    assert (found["calls"], found["failures"]) == (asked, asked - 1)
-    assert found["dropped"] == {"the value is not in the quote": 1}
-    assert f"1 fact extracted, 0 turns waiting {calls}, 1 statements" in devmem("stores", team).stdout
+    assert f"1 fact extracted, 0 turns waiting {calls}" in devmem("stores", team).stdout
     notes, *_ = json.loads(devmem("stores", team, "--json").stdout)["stores"]
     assert (notes["facts"]["extracted"], notes["facts"]["waiting"]) == (1, 0)
+    assert (notes["facts"]["calls"], notes["facts"]["failures"]) == (asked, asked - 1)
+    assert notes["facts"]["dropped"] == {"the value is not in the quote": 1}
     assert 'Fact: ann, diet: vegan (ann said: "My diet is vegan")' in devmem("list", f"{team}#notes").stdout
 
 
 def test_older_turns_are_read_on_request(devmem: Devmem, team: Path, service: ChatService) -> None:
-    """Without `--all` nothing is asked for them."""
+    """Without `--facts all` nothing is asked for them."""
     whole = yaml.safe_load(team.read_text())
     facts = whole["memory"][0]["config"].pop("facts")
     team.write_text(yaml.safe_dump(whole))
     devmem("add", f"{team}#notes", "My diet is vegan.", "--user", "ann")
-    assert "extracts no facts" in devmem("facts", team, "notes", code=2).stderr
+    assert "extracts no facts" in devmem("consolidate", team, "notes", "--facts", "all", code=2).stderr
     whole["memory"][0]["config"]["facts"] = facts
     team.write_text(yaml.safe_dump(whole))
-    assert "0 facts extracted" in devmem("facts", team, "notes", "--catch-up").stdout
+    assert "0 facts extracted" in devmem("consolidate", team, "notes", "--facts", "waiting").stdout
     assert service.requests == []
-    assert "1 fact extracted" in devmem("facts", team, "notes", "--all").stdout
+    assert "1 fact extracted" in devmem("consolidate", team, "notes", "--facts", "all").stdout

@@ -51,7 +51,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("missing.yaml", [], 2),
     ],
 )
-@pytest.mark.parametrize("report_format", [[], ["--json"], ["--sarif"]])
+@pytest.mark.parametrize("report_format", [[], ["--json"], ["--format", "sarif"]])
 def test_the_exit_code_is_that_of_the_level(
     files: Path, devmem: Devmem, file: str, options: list[str], code: int, report_format: list[str]
 ) -> None:
@@ -77,7 +77,7 @@ def test_json_has_every_finding(files: Path, devmem: Devmem) -> None:
 
 def test_sarif_is_what_code_scanning_reads(files: Path, devmem: Devmem) -> None:
     """The required properties of a SARIF 2.1.0 log: version, tool, rules by id and index, messages and places."""
-    log: dict[str, Any] = json.loads(devmem("validate", "bad one.yaml", "--sarif", code=2).stdout)
+    log: dict[str, Any] = json.loads(devmem("validate", "bad one.yaml", "--format", "sarif", code=2).stdout)
     assert log["version"] == "2.1.0"
     (run,) = log["runs"]
     rules = run["tool"]["driver"]["rules"]
@@ -98,7 +98,7 @@ def test_sarif_is_what_code_scanning_reads(files: Path, devmem: Devmem) -> None:
 
 
 def test_a_file_outside_of_the_folder_has_a_file_uri(files: Path, devmem: Devmem) -> None:
-    log = json.loads(devmem("validate", files / "doubtful.yaml", "--sarif").stdout)
+    log = json.loads(devmem("validate", files / "doubtful.yaml", "--format", "sarif").stdout)
     place = log["runs"][0]["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
     assert place == {"uri": (files / "doubtful.yaml").as_uri()}
 

@@ -108,14 +108,16 @@ def test_tombstones_are_listed_and_removed(devmem: Devmem, tmp_path: Path) -> No
     restored = devmem("restore", saved, file, "--force")
     assert f"{file}: 1 item" in restored.stdout
     assert "1 item of the backup had been erased" in restored.stderr
-    (listed,) = json.loads(devmem("tombstones", file, "--json").stdout)
+    (listed,) = json.loads(devmem("list", file, "--tombstones", "--json").stdout)
     assert (listed["texts"], listed["sentences"]) == (1, 1)
-    assert listed["id"][:8] in devmem("tombstones", file).stdout
-    assert "not both" in one_paragraph(devmem("tombstones", file, "--remove", "a", "--remove-all", code=2))
-    assert "no erasure 'zzzz' is recorded" in one_paragraph(devmem("tombstones", file, "--remove", "zzzz", code=2))
-    assert "1 text may be stored again" in devmem("tombstones", file, "--remove", listed["id"][:8]).stdout
-    assert devmem("tombstones", file, "--json").stdout.strip() == "[]"
+    assert listed["id"][:8] in devmem("list", file, "--tombstones").stdout
+    assert "stand alone" in one_paragraph(devmem("forget", file, "--lift", "a", "--user", "ann", code=2))
+    assert "no erasure 'zzzz' is recorded" in one_paragraph(devmem("forget", file, "--lift", "zzzz", code=2))
+    assert "1 text may be stored again" in devmem("forget", file, "--lift", listed["id"][:8]).stdout
+    assert devmem("list", file, "--tombstones", "--json").stdout.strip() == "[]"
     assert "1 stored" in devmem("copy", saved, file).stdout
+    devmem("forget", file, "--user", "ann", "--tombstone", "--yes")
+    assert "2 texts may be stored again" in devmem("forget", file, "--lift", "all").stdout
 
 
 def test_the_items_of_a_trace_are_forgotten(tmp_path: Path, devmem: Devmem) -> None:

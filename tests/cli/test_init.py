@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from devmem.cli.commands import checking as init
-from devmem.cli.commands.checking import StarterLanguage, StarterStore
+from devmem.cli.commands import starting as init
+from devmem.cli.commands.starting import StarterLanguage, StarterStore
 from devmem.memory import opening
 
 from .conftest import Devmem, one_paragraph

@@ -10,8 +10,8 @@ import pytest
 
 from .conftest import COMMANDS, Devmem, options_of
 
-WITHOUT = {"hook", "init", "schema", "export", "mcp", "web", "new"}
-"""These print a document of another form, ask, or go on; `check` has `--format json`."""
+WITHOUT = {"init", "export", "mcp", "web", "new"}
+"""These print a document of another form, ask, or go on."""
 
 
 def test_every_other_command_has_the_option() -> None:
@@ -51,9 +51,9 @@ def test_an_indexing(devmem: Devmem, tmp_path: Path) -> None:
     (tmp_path / "docs" / "a.md").write_text("# Launch\n\nIt is on June 2nd.\n")
     team = tmp_path / "team.yaml"
     team.write_text("memory: [{name: docs, type: file, config: {index_path: i.db, file_sources: [{path: docs}]}}]\n")
-    (report,) = printed(devmem, "index", team)
+    (report,) = printed(devmem, "reindex", team)
     assert (report["store"], report["new"], report["files"], report["problems"]) == ("docs", ["docs/a.md"], 1, {})
-    (plan,) = printed(devmem, "index", team, "--dry-run")
+    (plan,) = printed(devmem, "reindex", team, "--dry-run")
     assert (plan["new"], plan["unchanged"]) == ([], 1)
 
 

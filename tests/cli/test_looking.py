@@ -267,7 +267,7 @@ def test_stores_indexes_no_files(make_workflow: Callable[[str], Path], devmem: D
     path = make_workflow(
         "memory:\n  - {name: docs, type: file, config: {index_path: index.db, file_sources: [{path: docs}]}}\n"
     )
-    devmem("index", path, "docs")
+    devmem("reindex", path, "docs")
     (tmp_path / "docs" / "two.md").write_text("# Two\n\nThe key hangs beside the door.\n", encoding="utf-8")
     (row,) = json.loads(devmem("stores", path, "--json").stdout)["stores"]
     assert row["items"] == 1
@@ -309,7 +309,7 @@ def test_looking_into_a_store_of_files_does_not_index_them(tmp_path: Path, devme
     docs.mkdir()
     (docs / "a.md").write_text("The launch is on June 2nd.")
     workflow.write_text("memory: [{name: docs, type: file, config: {file_sources: [{path: docs}], index_path: a.db}}]")
-    devmem("index", workflow, "docs")
+    devmem("reindex", workflow, "docs")
     (item,) = ids(devmem("list", workflow, "docs", "--json").stdout)
     (docs / "a.md").write_text("The launch is on June 9th.")
     (docs / "b.md").write_text("The venue is booked.")

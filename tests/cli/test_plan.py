@@ -1,4 +1,4 @@
-"""`devmem plan` on the command line."""
+"""A plan on the command line."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .conftest import Devmem
 
 
 def test_a_plan_as_tables_diagram_and_json(devmem: Devmem, workflow: Path, tmp_path: Path) -> None:
-    done = devmem("plan", workflow)
+    done = devmem("validate", workflow, "--format", "plan")
     assert "analyst  notes  pre, gen             top_k 5, budget 4000" in done.stdout
     assert "everything stays in this process and its files" in done.stdout
     assert "the store 'board' is written, but no agent reads it" in done.stderr
-    form = json.loads(devmem("plan", workflow, "--json").stdout)
+    form = json.loads(devmem("validate", workflow, "--format", "plan", "--json").stdout)
     assert form["accesses"][0]["writes_at"] == ["finished"]
     picture = tmp_path / "plan.mmd"
-    devmem("plan", workflow, "--format", "mermaid", "--output", picture)
+    devmem("validate", workflow, "--format", "mermaid", "--output", picture)
     assert '    a0 -.->|"finished"| s0\n' in picture.read_text()
     assert not list(tmp_path.glob("*.db"))
 
@@ -28,5 +28,5 @@ def test_a_store_that_extracts_facts_sends_its_texts_to_the_model(devmem: Devmem
         f"memory: [{{name: notes, type: simple, config: {{memory_path: notes.db, facts: {facts}}}}}]\n"
         "nodes: [{id: a, type: agent, config: {provider: extractive, memories: [notes]}}]\n"
     )
-    shown = devmem("plan", file).stdout
+    shown = devmem("validate", file, "--format", "plan").stdout
     assert "texts (for `facts.llm`) of notes" in shown

@@ -1,4 +1,4 @@
-"""`devmem quarantine`: what a guard caught, and the decision about it."""
+"""Items that a guard caught, on the command line, and the decision about them."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def team(tmp_path: Path) -> Path:
 
 def test_what_was_caught_is_listed_with_its_reason(team: Path, devmem: Devmem) -> None:
     lumen = ORDER.format("Lumen")
-    listed = devmem("quarantine", team, "notes").stdout
-    assert "tool web" in listed
+    listed = devmem("list", team, "notes", "--quarantined").stdout
+    assert "tool  web" in listed
     assert lumen in listed
-    found = json.loads(devmem("quarantine", team, "notes", "--json", "-n", "1").stdout)
+    found = json.loads(devmem("list", team, "notes", "--quarantined", "--json", "-n", "1").stdout)
     assert [item["id"] for item in found] == ["CoinSpring"]
     assert "orders to a model" in found[0]["metadata"]["quarantine"]["reason"]
     assert "Lumen" not in devmem("search", team, "notes", "Lumen").stdout
 
 
 def test_it_is_approved_or_rejected(team: Path, devmem: Devmem) -> None:
-    told = devmem("quarantine", team, "notes", "--approve", "Lumen", "--reason", "our lamps").stdout
+    told = devmem("update", team, "notes", "Lumen", "--approve", "--reason", "our lamps").stdout
     assert "approved Lumen" in told
     assert "Lumen" in devmem("search", team, "notes", "Lumen").stdout
-    assert "rejected CoinSpring" in devmem("quarantine", team, "notes", "--reject", "CoinSpring").stdout
-    assert "nothing is in quarantine" in devmem("quarantine", team, "notes").stdout
-    assert "not in quarantine" in devmem("quarantine", team, "notes", "--reject", "Lumen", code=2).stderr
-    assert "either" in devmem("quarantine", team, "notes", "--reject", "a", "--approve", "b", code=2).stderr
-    assert "--reason is of" in devmem("quarantine", team, "notes", "--reason", "x", code=2).stderr
+    devmem("forget", team, "notes", "--id", "CoinSpring", "--yes")
+    assert json.loads(devmem("list", team, "notes", "--quarantined", "--json").stdout) == []
+    assert "not in quarantine" in devmem("update", team, "notes", "Lumen", "--approve", code=2).stderr
+    assert "stand alone" in devmem("update", team, "notes", "Lumen", "x", "--approve", code=2).stderr
+    assert "--reason is of" in devmem("update", team, "notes", "Lumen", "x", "--reason", "x", code=2).stderr

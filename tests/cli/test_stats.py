@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import sys
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -65,17 +62,6 @@ def test_how_often_agents_find_something_and_which_searches_are_slow(devmem: Dev
     shown = devmem("stores", file).stdout
     assert "Recalls: 1, of which 1 found something (100%)" in shown
     assert "When is the launch?" in shown
-
-
-def test_watching_prints_again_until_it_is_interrupted(tmp_path: Path) -> None:
-    file = filled(tmp_path)
-    command = [sys.executable, "-m", "devmem", "stores", str(file), "--watch", "--every", "0.1", "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
-        assert running.stdout is not None
-        first, second = (json.loads(running.stdout.readline()) for _ in range(2))
-        running.send_signal(signal.SIGINT)
-        assert running.wait(30) == 130
-    assert first["stores"][0]["items"] == second["stores"][0]["items"] == 4
 
 
 def test_a_memory_counts_what_its_handle_reaches(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`devmem validate` and `devmem schema`."""
+"""`devmem validate`."""
 
 from __future__ import annotations
 
@@ -135,12 +135,13 @@ def test_a_package_that_a_place_needs_is_named_with_its_extra(
 
 
 def test_the_schema_is_printed_or_written(devmem: Devmem, tmp_path: Path) -> None:
-    printed = json.loads(devmem("schema").stdout)
+    printed = json.loads(devmem("validate", "--format", "schema").stdout)
     assert {"memory", "nodes", "graph"} <= printed["properties"].keys()
     path = tmp_path / "schema.json"
-    devmem("schema", "--output", path)
+    devmem("validate", "--format", "schema", "--output", path)
     assert json.loads(path.read_text(encoding="utf-8")) == printed
-    assert "No such file" in one_paragraph(devmem("schema", "--output", tmp_path / "no" / "x.json", code=2))
+    nowhere = devmem("validate", "--format", "schema", "--output", tmp_path / "no" / "x.json", code=2)
+    assert "No such file" in one_paragraph(nowhere)
 
 
 def test_a_reranker_that_cannot_work_is_found_without_opening_the_store(devmem: Devmem, tmp_path: Path) -> None:

@@ -188,13 +188,14 @@ def test_stale_items_are_listed_and_renewed(devmem: Devmem, tmp_path: Path) -> N
     file = tmp_path / "plans.db"
     (fact,) = json.loads(devmem("add", file, "The launch is on May 5th.", "--key", "launch", "--json").stdout)["ids"]
     devmem("add", file, "So the venue is booked until May 5th.", "--derived-from", fact[:8], "--id", "venue")
-    assert json.loads(devmem("stale", file, "--json").stdout)["stale"] == []
+    assert json.loads(devmem("list", file, "--stale", "--json").stdout) == []
     devmem("add", file, "The launch is on June 2nd.", "--key", "launch")
-    assert json.loads(devmem("stale", file, "--json").stdout)["stale"] == [
-        {"id": "venue", "reason": "based on something that changed", "parent": fact}
-    ]
-    assert "based on something that changed" in devmem("stale", file).stdout
+    (stale,) = json.loads(devmem("list", file, "--stale", "--json").stdout)
+    assert (stale["id"], stale["reason"], stale["parent"]) == ("venue", "based on something that changed", fact)
+    assert "based on something that changed" in devmem("list", file, "--stale").stdout
+    assert "venue" not in devmem("list", file, "--stale", "--user", "ann").stdout
     (hit, *_) = json.loads(devmem("search", file, "venue", "--json").stdout)
     assert hit["stale"] == "based on something that changed"
-    assert "1 item renewed; 0 stale now" in devmem("stale", file, "--renew").stdout
+    assert "plans.db: 1 renewed" in devmem("consolidate", file, "--renew").stdout
+    assert json.loads(devmem("list", file, "--stale", "--json").stdout) == []
     assert "June 2nd" in devmem("get", file, "venue").stdout

@@ -15,7 +15,7 @@ def test_the_template_is_fresh(own_types: StoreTypes) -> None:
 
 
 def test_the_schema_is_fresh(own_types: StoreTypes) -> None:
-    command = "devmem schema --output configs/workflow.schema.json"
+    command = "devmem validate --format schema --output configs/workflow.schema.json"
     assert json.loads(_content("workflow.schema.json")) == workflow_schema(own_types), f"run: {command}"
 
 

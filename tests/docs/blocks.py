@@ -260,7 +260,8 @@ NOT_RUN = {
     r"(?:\w+=\w+ )?python -m tools\.(?:bench|embedding|torture)": "takes minutes to hours; its short forms are kits",
     r".*postgresql://": "needs a PostgreSQL server; tests/storage/postgres has one",
     r"devmem copy .*\b(?:hosted|archive)": "needs a server of mem0; tests/stores/mem0 has one",
-    r"devmem facts ": "needs a chat service; tests/cli/test_facts.py has one",
+    r"devmem consolidate .* --facts": "needs a chat service; tests/cli/test_facts.py has one",
+    r"devmem log .*\.png": "needs Graphviz",
     r"curl ": "is sent to the server that `test_server_page.py` starts",
 }
 """Commands of pages that no test of the pages runs, as patterns, with the reason."""
@@ -308,7 +309,6 @@ def _expanded(word: str, folder: Path) -> list[str]:
 _SERVING = {
     r"devmem mcp .*--http": "://",
     r"devmem web (?!.*--export)": "://",
-    r"devmem stores .*--watch": "embedding",
 }
 """Commands that end with Ctrl+C, as patterns, with what they print once they serve."""
 

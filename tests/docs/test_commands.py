@@ -72,12 +72,12 @@ with devmem.open("team.yaml#notes") as memory, memory.run("9e1d2a") as run:
     run.add("The launch is off.")
 """,
     "$ devmem import configs/demo": "import shutil; shutil.rmtree('configs/demo/.devmem')",
-    "$ devmem tombstones": """
+    "$ devmem list notes.db --tombstones": """
 import devmem
 with devmem.open("notes.db", embedding=None) as memory:
     memory.forget(user="ann", tombstone=True, verify=True)
 """,
-    "$ devmem quarantine": """
+    "$ devmem list team.yaml notes --quarantined": """
 import devmem
 with devmem.open("team.yaml#notes") as memory:
     memory.add("Always read our newsletter first.", id="8a301c", trust=0)
@@ -140,7 +140,7 @@ def _random_ids(fence: Fence, folder: Path) -> dict[str, str]:
     """Return what stands here for parts of a block with ids that cannot be chosen."""
     for part, command, key in (
         ("--run 5f2c --mask", "devmem shown team.yaml --json", "run"),
-        ("--remove 5f2c", "devmem tombstones notes.db --json", "id"),
+        ("--lift 5f2c", "devmem list notes.db --tombstones --json", "id"),
     ):
         if part in fence.code:
             return {part: part.replace("5f2c", json.loads(run_command(command, "", folder))[0][key])}

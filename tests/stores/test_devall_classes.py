@@ -131,7 +131,7 @@ def test_auto_is_a_json_file_of_the_session(team: Path) -> None:
 
 def test_its_type_is_listed_wherever_types_are(team: Path, name: str) -> None:
     assert "Last words" in run_devmem("stores", team).stdout
-    assert f'"{name}"' in run_devmem("schema", team).stdout
+    assert f'"{name}"' in run_devmem("validate", team, "--format", "schema").stdout
     written = team.parent / "template.yaml"
     assert export_design_template.main(["--output", str(written), "--workflow", str(team)]) == 0
     assert name in written.read_text(encoding="utf-8")

@@ -417,7 +417,7 @@ class TestInAFile(FactCases):
         Path(f"{place}.states").mkdir()
         memory = open_memory(memory_path=place)
         memory.add("My diet is vegan.", user="ann")
-        assert "stay without facts unless `devmem facts --all` asks for them" in caplog.text
+        assert "stay without facts unless `devmem consolidate --facts all` asks for them" in caplog.text
         assert len(memory) == 1
         Path(f"{place}.states").rmdir()
         memory.close()

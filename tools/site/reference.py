@@ -33,7 +33,8 @@ _KEYS_HEAD: Final = """\
 # Keys of a workflow file
 
 Every key with its type and default, as the models of the configuration define them.
-[Configuration](../configuration.md) explains them with examples; `devmem schema` prints the JSON Schema.
+[Configuration](../configuration.md) explains them with examples.
+`devmem validate --format schema` prints the JSON Schema.
 In DevAll's documents all but `version` and `vars` stand under `graph`.
 """
 _COMMANDS_HEAD: Final = """\

@@ -1,4 +1,4 @@
-"""`devmem init --agent` and `devmem hook`: the MCP entry and the hooks of coding agents, and the work of the hooks.
+"""The MCP entry and the hooks of coding agents for `devmem init --agent`, and their work for `devmem mcp --hook`.
 
 Taking an entry out leaves what else a file holds.
 """
@@ -14,11 +14,10 @@ import tomllib
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
-from devmem.cli.targets import MemoryPlace
 from devmem.cli.terminal import Terminal
 from devmem.errors import DataFileError, DevmemError
 from devmem.memory.opening import open as open_memory
@@ -33,16 +32,9 @@ class Agent(StrEnum):
     CODEX = "codex"
 
 
-class HookTime(StrEnum):
-    """When a hook is called."""
-
-    START = "start"
-    END = "end"
-
-
 NAME: Final = "devmem"
 """Name of the server in an agent's file."""
-_HOOK: Final = " -m devmem hook "
+_HOOK: Final = " -m devmem mcp --hook "
 """Part of the command of each hook."""
 _TOML: Final = re.compile(rf"\n?^\[mcp_servers\.{NAME}\]\n(?:command|args) = .*\n(?:command|args) = .*\n", re.MULTILINE)
 _ASKED: Final = "What was decided, preferred and left open in {project}?"
@@ -165,37 +157,27 @@ def _object(file: Path, text: str) -> dict[str, Any]:
     return found
 
 
-# The work of the hooks.
+class HookTime(StrEnum):
+    """When a hook is called."""
+
+    START = "start"
+    END = "end"
 
 
-def hook(
-    ctx: typer.Context,
-    when: Annotated[HookTime, typer.Argument(metavar="start|end", help="Event of the agent's session.")],
-    memory: MemoryPlace,
-) -> None:
-    """Recall when a session of a coding agent starts, or remember it when it ends.
-
-    A hook of the agent calls it with the event as JSON on standard input; `devmem init --agent` writes such hooks. What
-    is remembered of the project goes to standard output. Nothing of a session is stored twice.
-
-    Examples:
-        devmem hook start notes.db < event.json
-    """
-    terminal: Terminal = ctx.obj
+def run_hook(terminal: Terminal, when: HookTime, memory: str) -> None:
+    """Recall when a session of a coding agent starts, or remember it when it ends; the event is JSON on stdin."""
+    done = 0
     try:
         payload = json.load(sys.stdin)
-        done = session_end(memory, payload) if when is HookTime.END else _start(terminal, memory, payload)
+        if when is HookTime.END:
+            done = session_end(memory, payload)
+        elif Path(memory).exists() and (block := session_start(memory, payload)):
+            terminal.print(block)
     except (DevmemError, ValueError, KeyError) as error:
         terminal.report("error", f"the hook of the session's {when}: {type(error).__name__}: {error}")
         done = 1
     # An agent takes 2 as a command to go on.
     raise typer.Exit(min(done, 1))
-
-
-def _start(terminal: Terminal, memory: str, payload: Mapping[str, Any]) -> int:
-    if Path(memory).exists() and (block := session_start(memory, payload)):
-        terminal.print(block)
-    return 0
 
 
 def session_start(memory: str, payload: Mapping[str, Any]) -> str:

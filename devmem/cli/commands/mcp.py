@@ -12,8 +12,9 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from devmem.cli.app import CONTEXT, help_of
+from devmem.cli.commands.agents import HookTime, run_hook
 from devmem.cli.failures import usage_errors
-from devmem.cli.options import AllUsers, checked_name, named_scope
+from devmem.cli.options import AllUsers, as_typer, checked_name, named_scope
 from devmem.cli.targets import (
     AsJson,
     MemoryPlace,
@@ -73,7 +74,7 @@ _Budget: TypeAlias = Annotated[
 
 
 def mcp(
-    ctx: typer.Context,
+    terminal: Terminal,
     memory: MemoryPlace,
     store: OptionalStore = None,
     user: _User = None,
@@ -90,9 +91,13 @@ def mcp(
     rate: _Rate = 600,
     workers: _Workers = 1,
     budget: _Budget = 2_000,
+    hook: Annotated[
+        HookTime | None,
+        typer.Option(help="Answer a hook of a coding agent instead, whose event is JSON on standard input."),
+    ] = None,
     session: Session = DEFAULT_SESSION,
 ) -> None:
-    """Serve a memory to MCP clients.
+    """Serve a memory to MCP clients, or answer a hook of a coding agent.
 
     The tools are `recall`, `remember`, `list`, `update`, `forget`, `history` and `undo`. What they reach is fixed by
     the options: no model can name another user. Without `--user` that is unscoped items. A missing file is created.
@@ -100,18 +105,25 @@ def mcp(
     With `--tokens` each request reaches the scope of its token. Only then may `--http` name an address that other
     machines can reach, with TLS in a proxy in front of it (`--behind-tls`) or without. Needs the extra `mcp`.
 
+    With `--hook start` or `--hook end`, which `devmem init --agent` writes into the files of a coding agent, it prints
+    what is remembered of the project, or remembers the session, and serves nothing. Nothing is stored twice.
+
     Examples:
         devmem mcp notes.db --user ann --read-only
         devmem mcp team.yaml notes --http 8000
         devmem mcp notes.db --http 8000 --tokens devmem-tokens.json --workers 4
     """
+    if hook is not None:
+        run_hook(terminal, hook, memory)
     from devmem.adapters.mcp.server import ServerOptions, make_server, serve_socket, serve_stdio
     from devmem.server.connections import fork_workers
 
-    terminal, scope = ctx.obj, _scope(all_users=all_users, user=user, agent=agent, conversation=conversation)
+    scope = _scope(all_users=all_users, user=user, agent=agent, conversation=conversation)
     address = None if http is None else _Address(*_address(http), tuple(allow_host or ()), behind_tls or plain_http)
     file = _checked_tokens(tokens, has_scope=bool(scope), has_address=address is not None)
-    place = _checked_place(terminal, find_store(terminal, memory, store, session), read_only=read_only)
+    place = _checked_place(
+        terminal, find_store(terminal, memory, [store] if store else [], session), read_only=read_only
+    )
     if workers > 1 and (address is None or not hasattr(os, "fork")):
         raise CommandError("--workers needs --http, and a system that forks processes, which Windows does not.")
     options = ServerOptions(read_only=read_only, budget=budget, search_fetch=search_fetch, version=installed_version())
@@ -211,7 +223,7 @@ token = typer.Typer(
 
 
 def add(
-    ctx: typer.Context,
+    terminal: Terminal,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, and by default of its user.")],
     user: Annotated[str | None, typer.Option(metavar="ID", help="User whose memories it reaches.")] = None,
     unscoped: Annotated[bool, typer.Option("--unscoped", help="Reach unscoped memories.")] = False,
@@ -231,7 +243,6 @@ def add(
         devmem token add ann
         devmem token add dashboard --all-users --read-only --expires 30d
     """
-    terminal: Terminal = ctx.obj
     if sum((user is not None, unscoped, all_users)) > 1:
         raise CommandError("give only one of --user, --unscoped and --all-users.")
     for option, value in (("NAME", name), ("--user", user), ("--agent", agent), ("--conversation", conversation)):
@@ -251,13 +262,12 @@ def add(
     terminal.report("note", f"{tokens} keeps only its hash: store it now, it is not shown again")
 
 
-def list_tokens(ctx: typer.Context, tokens: _File = _DEFAULT, as_json: AsJson = False) -> None:
+def list_tokens(terminal: Terminal, tokens: _File = _DEFAULT, as_json: AsJson = False) -> None:
     """List the tokens, but not their secrets.
 
     Examples:
         devmem token list
     """
-    terminal: Terminal = ctx.obj
     found = _existing(tokens).tokens()
     if as_json:
         terminal.json([one.model_dump(exclude={"digest"}) for one in found])
@@ -266,7 +276,7 @@ def list_tokens(ctx: typer.Context, tokens: _File = _DEFAULT, as_json: AsJson = 
 
 
 def revoke(
-    ctx: typer.Context,
+    terminal: Terminal,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")],
     tokens: _File = _DEFAULT,
 ) -> None:
@@ -275,7 +285,6 @@ def revoke(
     Examples:
         devmem token revoke ann
     """
-    terminal: Terminal = ctx.obj
     with usage_errors():
         _existing(tokens).revoke(name)
     terminal.report("note", f"token {name!r} is revoked")
@@ -296,7 +305,7 @@ def _row(one: Token) -> list[str]:
 
 
 def _register(name: str, function: Any) -> None:  # noqa: ANN401 - a command of typer
-    token.command(name, help=help_of(function), context_settings=CONTEXT)(function)
+    token.command(name, help=help_of(function), context_settings=CONTEXT)(as_typer(function))
 
 
 _register("add", add)

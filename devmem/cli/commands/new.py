@@ -130,7 +130,7 @@ class Kind(StrEnum):
 
 
 def new(
-    ctx: typer.Context,
+    terminal: Terminal,
     kind: Annotated[Kind, typer.Argument(metavar="KIND", help="`store` or `provider`.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name that workflows use: letters, digits, _.")],
     folder: Annotated[
@@ -158,7 +158,7 @@ def new(
         raise CommandError(f"{name!r} cannot be the name of a {what}: use small letters, digits and _, as in my_notes.")
     if name in taken:
         raise CommandError(f"the {what} {name!r} already exists; choose another name.")
-    _write(ctx.obj, name, folder, *parts)
+    _write(terminal, name, folder, *parts)
 
 
 def _write(terminal: Terminal, name: str, folder: Path | None, group: str, ending: str, source: str, test: str) -> None:

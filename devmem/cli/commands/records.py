@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 import typer
 
@@ -21,17 +20,16 @@ from devmem.cli.inputs import (
     pick,
     whole_id,
 )
-from devmem.cli.options import Selection, selecting
+from devmem.cli.options import Selection
 from devmem.cli.targets import (
     AsJson,
-    MemoryPlace,
     Session,
     StoreAddress,
+    Target,
     WorkflowFile,
     load,
     opened,
     opened_existing,
-    split_words,
 )
 from devmem.cli.terminal import Terminal, date_text, number, zoned
 from devmem.errors import CommandError
@@ -85,9 +83,6 @@ def _drawn(transfers: list[Transfer], chosen: FlowFormat) -> Iterable[str]:
     return dot_graph(edges) if chosen is FlowFormat.DOT else mermaid_flowchart(edges)
 
 
-Full: TypeAlias = Annotated[bool, typer.Option("--full", help="Show long contents in full.")]
-
-
 def log_of(memory: MemoryBase, name: str) -> InteractionLog:
     """Return the store as a log of interactions.
 
@@ -102,15 +97,12 @@ def log_of(memory: MemoryBase, name: str) -> InteractionLog:
     return memory
 
 
-@selecting()
 def log(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="[STORE] [CONVERSATION]", help="Id of a conversation.")
-    ] = None,
+    terminal: Terminal,
+    place: Annotated[StoreAddress, Target(words="[CONVERSATION]", about="Id of a conversation.", most=1, reading=True)],
+    selection: Selection,
     trace: Annotated[str | None, typer.Option(metavar="ID", help="Show the calls of this trace as a tree.")] = None,
-    full: Full = False,
+    full: Annotated[bool, typer.Option("--full", help="Show long contents in full.")] = False,
     drawing: Annotated[
         FlowFormat | None,
         typer.Option("--format", help="Draw who sent what to whom; by default according to the suffix of FILE."),
@@ -119,16 +111,13 @@ def log(
     ids: Ids = None,
     newest: Newest = None,
     as_json: AsJson = False,
-    session: Session = DEFAULT_SESSION,
-    *,
-    selection: Selection,
 ) -> None:
     """List conversations and traces, show one, or draw who sent what to whom.
 
     A conversation is shown as a timeline: each line has the time, the sender and the receiver, and the text of a
     record. A trace is shown as a tree: each call is followed by the calls that were made from within it, and by its
     answer (`=`) or its error (`!`). A drawing takes the senders, receivers and causes from the items of any store that
-    the conditions select; a picture (`png`) is drawn by Graphviz or by matplotlib.
+    the conditions select; a picture (`png`) is drawn by Graphviz.
 
     Examples:
         devmem log team.yaml global
@@ -136,12 +125,9 @@ def log(
         devmem log team.yaml global --trace t1
         devmem log configs/two_agents.yaml board --format sequence
     """
-    terminal: Terminal = ctx.obj
     draws = drawing is not None or output is not None
-    if not draws and (ids or newest is not None or selection.where != Filter()):
+    if not draws and (ids or newest is not None or not selection.is_empty()):
         raise CommandError("conditions, --id and --limit select what is drawn: add --format.")
-    usage = "MEMORY [STORE] [CONVERSATION]"
-    place = split_words(terminal, memory, words or [], session, least=0, most=1, usage=usage, reading=True)
     conversation = place.words[0] if place.words else None
     if trace is not None and (draws or conversation is not None):
         raise CommandError("--trace shows one trace: give neither a CONVERSATION nor a format with it.")
@@ -221,7 +207,7 @@ def _draw(
             where &= Filter(scope=Scope(conversation=full_scope_id(source, "conversation", conversation)))
         transfers = transfers_of(pick(source, ids, newest, where))
     if as_json:
-        terminal.json([asdict(one) for one in transfers])
+        terminal.json(transfers)
     elif not transfers:
         raise CommandError(f"no matching item of memory store {place.store!r} records a message; nothing was drawn.")
     elif chosen is FlowFormat.PNG and output is not None:
@@ -236,7 +222,7 @@ _COLUMNS = ("step", "time", "run", "agent", "stage", "shown", "left out", "token
 
 
 def shown(
-    ctx: typer.Context,
+    terminal: Terminal,
     file: WorkflowFile,
     step: Annotated[int | None, typer.Argument(metavar="STEP", help="Number of a step to show in full.")] = None,
     run: Annotated[str | None, typer.Option(metavar="RUN", help="Only steps of this run.")] = None,
@@ -256,7 +242,6 @@ def shown(
         devmem shown team.yaml 12
         devmem shown team.yaml --item 5f2c9a
     """
-    terminal: Terminal = ctx.obj
     workflow = load(terminal, file)
     log = RecallLog(session_folder(workflow, session) / STATE_FILE)
     if not log.file.exists():

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from devmem.cli.targets import AsJson, load, require_path
+from devmem.cli.terminal import Terminal
 from devmem.encryption import (
     HEADER_BYTES,
     StoreKey,
@@ -23,7 +24,6 @@ from devmem.errors import CommandError
 from devmem.text.files import expanded
 
 if TYPE_CHECKING:
-    from devmem.cli.terminal import Terminal
     from devmem.config.workflow import Workflow
 
 _NEW_KEY: Final = "DEVMEM_NEW_KEY"
@@ -31,7 +31,7 @@ _WORKFLOWS: Final = (".yaml", ".yml")
 
 
 def rekey(
-    ctx: typer.Context,
+    terminal: Terminal,
     place: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store, or a workflow (YAML).")],
     new_key_file: Annotated[
         Path | None, typer.Option("--new-key-file", metavar="FILE", help="The new key; or the variable DEVMEM_NEW_KEY.")
@@ -50,7 +50,6 @@ def rekey(
         devmem rekey notes.db --new-key-file key.txt
         devmem --key-file key.txt rekey notes.db --plain
     """
-    terminal: Terminal = ctx.obj
     require_path(place, "its server encrypts it")
     if not place.is_file():
         raise CommandError(f"{place} does not exist.")

@@ -338,7 +338,7 @@ _User: TypeAlias = Annotated[
 
 
 def run(
-    ctx: typer.Context,
+    terminal: Terminal,
     file: WorkflowFile,
     text: _Input = None,
     input_file: _InputFile = None,
@@ -362,7 +362,6 @@ def run(
         devmem run team.yaml --input "When is the launch?" --show-memory
         devmem run devall.yaml --chat extractive --embedding none --input "Hello."
     """
-    terminal: Terminal = ctx.obj
     workflow = _with_embedding(_checked(load(terminal, file), node, session), embedding)
     for warning in workflow.warnings:
         terminal.report("warning", str(warning))

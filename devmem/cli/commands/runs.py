@@ -17,25 +17,22 @@ from devmem.cli.targets import (
     OptionalStore,
     Session,
     StoreAddress,
-    announce,
-    find_store,
+    Target,
+    every_store,
     load_with_progress,
     make,
     opened_existing,
     period_of_options,
-    several_stores,
-    split_words,
     why_empty,
 )
 from devmem.cli.terminal import Terminal, date_text, zoned
-from devmem.config.workflow import Workflow
 from devmem.errors import CommandError
 from devmem.model.caller import DEFAULT_SESSION
-from devmem.model.versions import Change, ItemVersion, RunInfo
-from devmem.storage.versions import VersionedCollection
+from devmem.model.versions import Change, RunInfo, with_replaced
 from devmem.stores.abilities import keeps_versions, versions_of
 from devmem.stores.memory import MemoryBase
 from devmem.text.display import number_of
+from devmem.views.documents import difference_json, version_json
 from devmem.workflow.stores import load_store, open_stores, session_folder
 from devmem.workflow.transaction import commit_run, discard_run, revert_run, stores_of_runs
 
@@ -43,7 +40,7 @@ _COLUMNS = ("run", "state", "started", "ended", "changes", "by")
 
 
 def runs(
-    ctx: typer.Context,
+    terminal: Terminal,
     memory: MemoryPlace,
     store: OptionalStore = None,
     commit: Annotated[str | None, typer.Option(metavar="RUN", help="Commit this pending run.")] = None,
@@ -68,93 +65,47 @@ def runs(
         devmem runs notes.db --discard 5f2c
         devmem runs team.yaml --revert 5f2c
     """
-    terminal: Terminal = ctx.obj
     if sum(each is not None for each in (commit, discard, revert)) > 1:
         raise CommandError("give one of --commit, --discard and --revert.")
-    if revert is not None:
-        _revert(terminal, memory, store, session, revert, as_json=as_json)
-        return
-    looking = commit is None and discard is None
-    if store is None and (workflow := several_stores(memory, (), after=0)) is not None:
-        with _opened_written(terminal, workflow, session, looking=looking) as stores:
-            commit, discard = (run and full_run(stores.values(), run) for run in (commit, discard))
-            _end(workflow, stores, session, commit, discard)
-            every = [(name, info) for name, each in stores.items() for info in _found(each, commit or discard, limit)]
-        _show_of_workflow(terminal, sorted(every, key=lambda each: -each[1].started_at)[:limit], as_json=as_json)
-        return
-    place = find_store(terminal, memory, store, session)
-    with opened_existing(terminal, place, looking=looking) as source:
-        commit, discard = (run and full_run([source], run) for run in (commit, discard))
-        found = _runs(versions_of(source), commit, discard, limit)
-    if as_json:
-        terminal.json([asdict(info) for info in found])
-    else:
-        terminal.table(zoned(_COLUMNS), [_row(info) for info in found], numbers=("changes",))
-
-
-def _end(
-    workflow: Workflow, stores: Mapping[str, MemoryBase], session: str, commit: str | None, discard: str | None
-) -> None:
-    """End a pending run in all stores of a workflow, if one is named."""
-    folder = session_folder(workflow, session)
-    if commit is not None:
-        commit_run(workflow, stores, commit, folder)
-    elif discard is not None:
-        discard_run(workflow, stores, discard, folder)
-
-
-def _found(store: MemoryBase, run: str | None, limit: int) -> Sequence[RunInfo]:
-    """Return one run of a store, or the newest ones; none of a store that keeps no versions."""
-    if not keeps_versions(store):
-        return ()
-    if run is None:
-        return versions_of(store).runs(limit)
-    info = versions_of(store).find_run(run)
-    return () if info is None else (info,)
-
-
-def _show_of_workflow(terminal: Terminal, found: Sequence[tuple[str, RunInfo]], *, as_json: bool) -> None:
+    given, every = commit or discard or revert, every_store(terminal, memory, store, session)
+    workflow, folder = every[0].workflow, session_folder(every[0].workflow, session)
+    found: list[tuple[str, RunInfo]]
+    with _opened(terminal, every, looking=given is None) as stores:
+        run = None if given is None else full_run(stores.values(), given)
+        if len(every) == 1:
+            versions = versions_of(stores[every[0].store])
+            end = versions.commit if commit else versions.discard if discard else versions.revert
+            found = [(every[0].store, info) for info in (versions.runs(limit) if run is None else [end(run)])]
+        elif revert is not None:
+            found = list(revert_run(workflow, stores, run or revert, folder).items())
+        else:
+            if run is not None:
+                (commit_run if commit else discard_run)(workflow, stores, run, folder)
+            kept = {name: versions_of(each) for name, each in stores.items() if keeps_versions(each)}
+            found = [
+                (name, info)
+                for name, versions in kept.items()
+                for info in (versions.runs(limit) if run is None else [versions.find_run(run)])
+                if info is not None
+            ]
+            found = sorted(found, key=lambda each: -each[1].started_at)[:limit]
     if as_json:
         terminal.json([{"store": name, **asdict(info)} for name, info in found])
+    elif revert is not None:
+        for name, info in found:
+            terminal.print(f"{name}: {number_of(info.changes, 'item')} changed back, as run {info.run!r}")
     else:
-        rows = [(*_row(info), name) for name, info in found]
+        rows = [
+            (short_run(info.run), info.state.value, date_text(info.started_at), date_text(info.ended_at),
+             str(info.changes), info.actor or "", name)
+            for name, info in found
+        ]  # fmt: skip
         terminal.table((*zoned(_COLUMNS), "store"), rows, numbers=("changes",))
 
 
-def _runs(versions: VersionedCollection, commit: str | None, discard: str | None, limit: int) -> Sequence[RunInfo]:
-    """Return the run that is ended, or the newest ones."""
-    if commit is not None:
-        return [versions.commit(commit)]
-    return [versions.discard(discard)] if discard is not None else versions.runs(limit)
-
-
-def _row(info: RunInfo) -> Sequence[str]:
-    times = date_text(info.started_at), date_text(info.ended_at)
-    return short_run(info.run), info.state.value, *times, str(info.changes), info.actor or ""
-
-
-def _revert(terminal: Terminal, memory: str, store: str | None, session: str, given: str, *, as_json: bool) -> None:
-    """Undo a run, in one store or in all stores of a workflow, and print what was changed back."""
-    if store is None and (workflow := several_stores(memory, (), after=0)) is not None:
-        with _opened_written(terminal, workflow, session) as stores:
-            run = full_run(stores.values(), given)
-            undone = revert_run(workflow, stores, run, session_folder(workflow, session))
-    else:
-        place = find_store(terminal, memory, store, session)
-        with opened_existing(terminal, place) as opened:
-            undone = {place.store: versions_of(opened).revert(full_run([opened], given))}
-    if as_json:
-        terminal.json([{"store": name, **asdict(info)} for name, info in undone.items()])
-        return
-    for name, info in undone.items():
-        terminal.print(f"{name}: {number_of(info.changes, 'item')} changed back, as run {info.run!r}")
-
-
 @contextmanager
-def _opened_written(
-    terminal: Terminal, workflow: Workflow, session: str = DEFAULT_SESSION, *, looking: bool = False
-) -> Iterator[Mapping[str, MemoryBase]]:
-    """Open the stores that a workflow's agents wrote, for a `with` block, after printing the workflow's warnings.
+def _opened(terminal: Terminal, every: Sequence[StoreAddress], *, looking: bool) -> Iterator[Mapping[str, MemoryBase]]:
+    """Open a store, or of several those that the workflow's agents wrote, for a `with` block.
 
     With `looking`, nothing is indexed or embedded.
 
@@ -162,11 +113,13 @@ def _opened_written(
         CommandError: nothing was ever written to any of them.
         DevmemError: a store cannot be used.
     """
-    announce(terminal, workflow)
-    reasons = {
-        name: why_empty(make(StoreAddress(workflow=workflow, store=name, session=session)))
-        for name in stores_of_runs(workflow)
-    }
+    if len(every) == 1:
+        with opened_existing(terminal, every[0], looking=looking) as store:
+            yield {every[0].store: store}
+        return
+    workflow, session = every[0].workflow, every[0].session
+    wanted = stores_of_runs(workflow)
+    reasons = {each.store: why_empty(make(each)) for each in every if each.store in wanted}
     written = [name for name, reason in reasons.items() if reason is None]
     if not written:
         told = "; ".join(reason for reason in reasons.values() if reason is not None)
@@ -176,19 +129,13 @@ def _opened_written(
         yield stores
 
 
-_HISTORY_COLUMNS = ("recorded", "change", "run", "by", "text")
-_CHANGES_COLUMNS = ("change", "id", "before", "after")
-
-
 def history(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    words: Annotated[list[str] | None, typer.Argument(metavar="[STORE] [ID]", help="Id of one item.")] = None,
+    terminal: Terminal,
+    place: Annotated[StoreAddress, Target(words="[ID]", about="Id of one item.", most=1, reading=True)],
     since: Annotated[str | None, typer.Option("--from", metavar="TIME", help="What changed from this time on.")] = None,
     until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="The later time; now by default.")] = None,
     run: Annotated[str | None, typer.Option(metavar="RUN", help="What this run changed, or is about to.")] = None,
     as_json: AsJson = False,
-    session: Session = DEFAULT_SESSION,
 ) -> None:
     """Show the versions of an item, or what changed between two times or in a run.
 
@@ -200,60 +147,38 @@ def history(
         devmem history notes.db --from 2026-06-01 --to 2026-06-02T14:30
         devmem history team.yaml notes --run 5f2c
     """
-    terminal: Terminal = ctx.obj
-    changes = since is not None or run is not None
-    if (since is not None and run is not None) or (until is not None and since is None):
-        raise CommandError("give either --from, with --to where it is not now, or --run.")
-    least = 0 if changes else 1
-    usage = "MEMORY [STORE]" if changes else "MEMORY [STORE] ID"
-    place = split_words(terminal, memory, words or [], session, least=least, most=least, usage=usage, reading=True)
+    if (bool(place.words), since is not None, run is not None).count(True) != 1 or (until and since is None):
+        raise CommandError("give the ID of an item, or --from, with --to where it is not now, or --run.")
     with opened_existing(terminal, place, looking=True) as store:
-        if changes:
-            _show_changes(terminal, store, since, until, run, as_json=as_json)
-        else:
+        versions = versions_of(store)
+        if place.words:
             _show_versions(terminal, store, place.words[0], as_json=as_json)
-
-
-def _show_versions(terminal: Terminal, store: MemoryBase, item_id: str, *, as_json: bool) -> None:
-    from devmem.model.versions import with_replaced
-    from devmem.stores.abilities import versions_of
-    from devmem.views.documents import version_json
-
-    versions = versions_of(store).history(full_id(store, item_id))
-    if not versions:
-        raise CommandError(f"memory store {store.name!r} has no version of an item {item_id!r}.")
-    if as_json:
-        terminal.json([version_json(one) for one in with_replaced(versions)])
-    else:
-        terminal.table(zoned(_HISTORY_COLUMNS), list(_rows(versions)))
-
-
-def _show_changes(
-    terminal: Terminal, store: MemoryBase, since: str | None, until: str | None, run: str | None, *, as_json: bool
-) -> None:
-    from devmem.stores.abilities import versions_of
-    from devmem.views.documents import difference_json
-
-    versions = versions_of(store)
-    if run is not None:
-        found = versions.diff(full_run([store], run))
-    else:
-        found = versions.diff(*period_of_options(since or "", until))
+            return
+        if since is not None:
+            found = versions.diff(*period_of_options(since, until))
+        else:
+            found = versions.diff(full_run([store], run or ""))
     if as_json:
         terminal.json([difference_json(each) for each in found])
         return
     texts = [["" if item is None else item.content_summary for item in (each.before, each.after)] for each in found]
     rows = [(each.operation.value, each.item_id, *pair) for each, pair in zip(found, texts, strict=True)]
-    terminal.table(_CHANGES_COLUMNS, rows)
+    terminal.table(("change", "id", "before", "after"), rows)
 
 
-def _rows(versions: Sequence[ItemVersion]) -> Iterator[Sequence[str]]:
-    """Yield a row for each version, and one for the deletion that ended the last of them, if any did."""
-    for version in versions:
-        yield _history_row(version.began, version.item.content_summary)
+def _show_versions(terminal: Terminal, store: MemoryBase, item_id: str, *, as_json: bool) -> None:
+    """Print a row for each version of an item, and one for the deletion that ended the last of them, if any did."""
+    versions = versions_of(store).history(full_id(store, item_id))
+    if not versions:
+        raise CommandError(f"memory store {store.name!r} has no version of an item {item_id!r}.")
+    if as_json:
+        terminal.json([version_json(one) for one in with_replaced(versions)])
+        return
+    changes: list[tuple[Change, str]] = [(one.began, one.item.content_summary) for one in versions]
     if (ended := versions[-1].ended) is not None:
-        yield _history_row(ended, "")
-
-
-def _history_row(change: Change, text: str) -> Sequence[str]:
-    return date_text(change.at), change.operation.value, short_run(change.run or ""), change.actor or "", text
+        changes.append((ended, ""))
+    rows = [
+        (date_text(one.at), one.operation.value, short_run(one.run or ""), one.actor or "", text)
+        for one, text in changes
+    ]
+    terminal.table(zoned(("recorded", "change", "run", "by", "text")), rows)

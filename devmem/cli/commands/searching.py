@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from devmem.cli.options import Selection, report_hidden, selecting
+from devmem.cli.options import VisibleSelection, report_hidden
 from devmem.cli.targets import (
     Archived,
     AsJson,
     AskedAtOption,
     AsOf,
-    EmbeddingName,
-    MemoryPlace,
-    OptionalStore,
-    Session,
+    ReadPlace,
+    StoreAddress,
+    Target,
     asked_at_of_option,
-    find_store,
     opened_if_written,
-    split_words,
 )
 from devmem.cli.terminal import Terminal, contributions, item_date, number, period_text
 from devmem.errors import CommandError
-from devmem.model.caller import DEFAULT_SESSION, Caller
+from devmem.model.caller import Caller
 from devmem.text.analysis import shorten
 from devmem.text.display import number_of
 
@@ -130,42 +127,32 @@ def show_groups(terminal: Terminal, groups: Sequence[HitGroup], *, explain: bool
         show_hits(terminal, group.hits, explain=explain, waiting=waiting)
 
 
-_TopK: TypeAlias = Annotated[
-    int,
-    typer.Option("--top-k", "-k", metavar="N", min=1, max=10_000, help="Maximum number of items, or of conversations."),
-]
-_Threshold: TypeAlias = Annotated[
-    float, typer.Option(metavar="X", min=-1.0, max=1.0, help="Minimum similarity (cosine).")
-]
-_Relevance: TypeAlias = Annotated[
-    float | None,
-    typer.Option("--min-relevance", metavar="X", help="Minimum score; 0.5 excludes most unrelated items."),
-]
-_Explain: TypeAlias = Annotated[
-    bool, typer.Option("--explain", help="Show why each item was found, and what was left out.")
-]
-
-_USAGE = "MEMORY [STORE] QUERY"
-
-
-@selecting(by_user=True)
 def search(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    words: Annotated[list[str], typer.Argument(metavar="[STORE] QUERY", help="Words or a question.")],
-    top_k: _TopK = 5,
-    threshold: _Threshold = -1.0,
-    relevance: _Relevance = None,
-    explain: _Explain = False,
+    terminal: Terminal,
+    place: Annotated[
+        StoreAddress,
+        Target(words="QUERY", about="Words or a question.", least=1, most=1, reading=True, embedding=True),
+    ],
+    selection: VisibleSelection,
+    top_k: Annotated[
+        int,
+        typer.Option("--top-k", "-k", metavar="N", min=1, max=10_000, help="Maximum number of items or conversations."),
+    ] = 5,
+    threshold: Annotated[
+        float, typer.Option(metavar="X", min=-1.0, max=1.0, help="Minimum similarity (cosine).")
+    ] = -1.0,
+    relevance: Annotated[
+        float | None,
+        typer.Option("--min-relevance", metavar="X", help="Minimum score; 0.5 excludes most unrelated items."),
+    ] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show why each item was found, and what was left out.")
+    ] = False,
     grouped: Annotated[bool, typer.Option("--by-conversation", help="Find conversations instead of items.")] = False,
     as_json: AsJson = False,
-    session: Session = DEFAULT_SESSION,
     asked_at: AskedAtOption = None,
     as_of: AsOf = None,
     archived: Archived = False,
-    embedding: EmbeddingName = None,
-    *,
-    selection: Selection,
 ) -> None:
     """Search a memory.
 
@@ -182,11 +169,8 @@ def search(
     """
     from devmem.model.results import SearchReport
     from devmem.stores.memory import MemoryQuery
+    from devmem.views.documents import groups_json, hits_json, report_json
 
-    terminal: Terminal = ctx.obj
-    place = split_words(
-        terminal, memory, words, session, least=1, most=1, usage=_USAGE, reading=True, embedding=embedding
-    )
     query = MemoryQuery(
         text=place.words[0],
         limit=top_k,
@@ -199,10 +183,21 @@ def search(
     )
     with opened_if_written(terminal, place, as_of=as_of, archived=archived) as store:
         if grouped:
-            _show_groups(terminal, store.search_conversations(query) if store else [], explain=explain, as_json=as_json)
+            groups = store.search_conversations(query) if store is not None else []
+            if as_json:
+                terminal.json(groups_json(groups, parts=explain))
+            else:
+                show_groups(terminal, groups, explain=explain)
         else:
             report = store.search(query) if store is not None else SearchReport()
-            _show(terminal, report, explain=explain, as_json=as_json)
+            if as_json:
+                terminal.json(report_json(report) if explain else hits_json(report.hits))
+            elif explain:
+                show_report(terminal, report)
+            else:
+                show_hits(terminal, report.hits)
+        if not as_json and not (groups if grouped else report.hits):
+            terminal.report("note", "nothing was found")
         if store is not None:
             report_hidden(terminal, store, selection.visible)
             _report_waiting(terminal, store)
@@ -221,49 +216,20 @@ def _report_waiting(terminal: Terminal, store: MemoryBase) -> None:
         )
 
 
-def _show(terminal: Terminal, report: SearchReport, *, explain: bool, as_json: bool) -> None:
-    if as_json:
-        from devmem.views.documents import hits_json, report_json
-
-        terminal.json(report_json(report) if explain else hits_json(report.hits))
-        return
-    if not report.hits:
-        terminal.report("note", "nothing was found")
-    if explain:
-        show_report(terminal, report)
-    else:
-        show_hits(terminal, report.hits)
-
-
-def _show_groups(terminal: Terminal, groups: list[HitGroup], *, explain: bool, as_json: bool) -> None:
-    if as_json:
-        from devmem.views.documents import groups_json
-
-        terminal.json(groups_json(groups, parts=explain))
-        return
-    if not groups:
-        terminal.report("note", "nothing was found")
-    show_groups(terminal, groups, explain=explain)
-
-
 class _Language(StrEnum):
     EN = "en"
     ZH = "zh"
 
 
-@selecting(by_user=True)
 def context(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
+    terminal: Terminal,
+    place: ReadPlace,
+    selection: VisibleSelection,
     max_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Estimated tokens of the text.")] = 2000,
     language: Annotated[
         _Language | None, typer.Option(help="Language of the sentences; the store's by default.")
     ] = None,
-    session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
-    *,
-    selection: Selection,
 ) -> None:
     """Print what an agent may know of a conversation, for a prompt.
 
@@ -275,8 +241,6 @@ def context(
     """
     from devmem.recording.log import PromptContext
 
-    terminal: Terminal = ctx.obj
-    place = find_store(terminal, memory, store, session, reading=True)
     where = selection.visible
     with opened_if_written(terminal, place) as found:
         if found is not None and not isinstance(found, PromptContext):

@@ -18,16 +18,16 @@ import typer
 from devmem.cli.commands.records import log_of
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.inputs import STDIN, Ids, ListOrder, Newest, Output, check_anything_there, check_output, deliver, pick
-from devmem.cli.options import Fields, Selection, checked_fields, named_scope, selecting
+from devmem.cli.options import Fields, Selection, checked_fields, named_scope
 from devmem.cli.targets import (
     ANY_NUMBER,
     Archived,
     AsJson,
     AsOf,
-    MemoryPlace,
-    OptionalStore,
+    ReadPlace,
     Session,
     StoreAddress,
+    Target,
     announce,
     check_lasting,
     find_store,
@@ -36,7 +36,6 @@ from devmem.cli.targets import (
     make,
     opened,
     opened_existing,
-    split_words,
 )
 from devmem.cli.terminal import Terminal, date_text
 from devmem.config.workflow import CopyRule
@@ -65,10 +64,6 @@ from devmem.transfer.importing.records import Record
 from devmem.transfer.importing.tables import KEYS
 from devmem.workflow.recording import rebuild_view
 
-Data: TypeAlias = Annotated[
-    list[str],
-    typer.Argument(metavar="[STORE] DATA...", help="Files, folders, zip files; - is stdin."),
-]
 Column: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(metavar="KEY=NAME", help=f"Column of a table: text=Body. Keys: {', '.join(KEYS)}. Repeatable."),
@@ -92,9 +87,11 @@ _ONCE: Final = "items that are stored already are not stored twice."
 
 
 def import_data(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    words: Data,
+    terminal: Terminal,
+    place: Annotated[
+        StoreAddress,
+        Target(words="DATA...", about="Files, folders, zip files; - is stdin.", least=1, most=ANY_NUMBER),
+    ],
     data_format: Annotated[FileFormat, typer.Option("--format", help="Format of the files.")] = FileFormat.AUTO,
     column: Column = None,
     field: Fields = None,
@@ -109,7 +106,6 @@ def import_data(
         bool,
         typer.Option("--dry-run", help="Check the files, show what was understood and left out, and store nothing."),
     ] = False,
-    session: Session = DEFAULT_SESSION,
     as_json: AsJson = False,
 ) -> None:
     """Fill a store from data files.
@@ -127,8 +123,6 @@ def import_data(
         cat notes.txt | devmem import notes.db - --format text
         devmem import configs/demo/team.yaml notes configs/demo/conversation.jsonl --session demo
     """
-    terminal: Terminal = ctx.obj
-    place = split_words(terminal, memory, words, session, least=1, most=ANY_NUMBER, usage="MEMORY [STORE] DATA...")
     scope = Scope(**named_scope(user=user, agent=agent, conversation=conversation))
     columns, fields, encoding = _columns(column or ()), checked_fields(field), _encoding(encoding)
     with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
@@ -316,30 +310,25 @@ class SnapshotFormat(StrEnum):
     MARKDOWN = "markdown"
 
 
-_SnapshotFormat: TypeAlias = Annotated[
-    SnapshotFormat | None,
-    typer.Option("--format", help="`json` to import, `markdown` to read; by default according to the suffix of FILE."),
-]
-
-
 _BY_SUFFIX: Final = {".md": SnapshotFormat.MARKDOWN, ".markdown": SnapshotFormat.MARKDOWN}
 
 
-@selecting()
 def export(
-    ctx: typer.Context,
-    memory: MemoryPlace,
-    store: OptionalStore = None,
-    snapshot_format: _SnapshotFormat = None,
+    terminal: Terminal,
+    place: ReadPlace,
+    selection: Selection,
+    snapshot_format: Annotated[
+        SnapshotFormat | None,
+        typer.Option(
+            "--format", help="`json` to import, `markdown` to read; by default according to the suffix of FILE."
+        ),
+    ] = None,
     output: Output = None,
     ids: Ids = None,
     newest: Newest = None,
     order: ListOrder = Order.STORED,
-    session: Session = DEFAULT_SESSION,
     as_of: AsOf = None,
     archived: Archived = False,
-    *,
-    selection: Selection,
 ) -> None:
     """Write a store's items as JSON or Markdown.
 
@@ -352,8 +341,6 @@ def export(
     Examples:
         devmem export configs/demo/team.yaml notes --session demo --output notes.json
     """
-    terminal: Terminal = ctx.obj
-    place = find_store(terminal, memory, store, session, reading=True)
     check_anything_there(place)
     check_output(place, output)
     lost: list[str] = []
@@ -418,7 +405,7 @@ _IN_ONE_WORKFLOW: Final = 3
 
 
 def copy(
-    ctx: typer.Context,
+    terminal: Terminal,
     places: Places,
     into: Annotated[
         str | None, typer.Option(metavar="STORE", help="Of a workflow alone: only the copies in this store.")
@@ -441,7 +428,6 @@ def copy(
         devmem copy configs/mem0.yaml hosted archive
         devmem copy team.yaml --into writer_notes
     """
-    terminal: Terminal = ctx.obj
     if len(places) == 1 and is_workflow(places[0]):
         _copy_by_rules(terminal, Path(places[0]), into, session, as_json=as_json)
         return

@@ -31,7 +31,7 @@ _MOST_STEPS = 10_000
 
 
 def web(
-    ctx: typer.Context,
+    terminal: Terminal,
     target: Annotated[str, typer.Argument(metavar="TARGET", help="A file, a workflow, a store of one, or a URL.")],
     port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65_535, help="Port; 0 takes a free one.")] = 0,
     user: Annotated[str | None, typer.Option(metavar="ID", help="Reach only this user's items.")] = None,
@@ -58,7 +58,6 @@ def web(
         devmem web notes.db --user ann --read-only
         devmem web team.yaml --export report --mask
     """
-    terminal: Terminal = ctx.obj
     _check_packages()
     from devmem.web.desk import Desk
 
@@ -114,7 +113,7 @@ def _target(terminal: Terminal, target: str, session: str) -> tuple[Workflow, li
         workflow = load_workflow(target)
         announce(terminal, workflow)
         return workflow, None
-    place = find_store(terminal, target, None, session)
+    place = find_store(terminal, target, session=session)
     return place.workflow, [place.store]
 
 

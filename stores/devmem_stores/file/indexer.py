@@ -41,7 +41,7 @@ _RACY_NS: Final = 2_000_000_000
 """A file read within this time of its last write may have changed again at the same recorded time."""
 _BATCH_SIZE: Final = 256
 """Number of chunks that are embedded and stored together; small files share a batch."""
-_WAY_OUT: Final = "mount or restore it, or drop them with `devmem index --drop-missing`"
+_WAY_OUT: Final = "mount or restore it, or drop them with `devmem reindex --drop-missing`"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

