@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 _STYLES: Final = {"error": "bold red", "warning": "yellow", "note": "dim"}
 _SURROGATE: Final = "Cs"
 """Unicode's category of half a surrogate pair, which UTF-8 cannot hold."""
-_LONG_REASON: Final = 80
-"""Characters from which a reason is not repeated."""
 
 
 def can_ask() -> bool:
@@ -75,14 +73,12 @@ class Terminal:
     out: Console = field(default_factory=lambda: _Console(file=_writable(sys.stdout), highlight=False))
     err: Console = field(default_factory=lambda: _Console(file=_writable(sys.stderr), highlight=False))
     _said: set[str] = field(default_factory=set, repr=False)
-    _reasons: set[str] = field(default_factory=set, repr=False)
-    """Long reasons that were given."""
     _is_in_line: bool = field(default=False, repr=False)
     """Whether a line of stdout was begun and not ended."""
 
     def report(self, level: str, text: str, *, repeat: bool = False) -> None:
         """Print a `note`, a `warning` or an `error` on stderr, each text once unless it is to be repeated."""
-        text = self._without_told_reason(visible(without_credentials(text)))
+        text = visible(without_credentials(text))
         # An error that says what a warning said before has happened now.
         said = f"{level == 'error'} {text}"
         if said in self._said and not repeat:
@@ -92,16 +88,6 @@ class Terminal:
             self.end_line()
         lead = Text("" if level == "note" else f"{level}: ", style=_STYLES.get(level, ""))
         self.err.print(lead.append(text, style="default not bold"), soft_wrap=True)
-
-    def _without_told_reason(self, text: str) -> str:
-        """Return the text without a long reason, behind a colon, that another message gave already."""
-        parts = text.split(": ")
-        for at in range(1, len(parts)):
-            reason = ": ".join(parts[at:])
-            if reason in self._reasons:
-                return ": ".join(parts[:at]) + " (for the reason above)"
-        self._reasons |= {reason for at in range(1, len(parts)) if len(reason := ": ".join(parts[at:])) >= _LONG_REASON}
-        return text
 
     def print(self, text: str = "", style: str = "") -> None:
         """Print a text as it is, with control characters as escapes."""

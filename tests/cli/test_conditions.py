@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 
 import devmem as library
-from devmem import Scope
-from devmem.cli.options import filter_of
-from devmem.storage import Filter, at_least, below, differs_from, one_of, starts_with
 
 from .conftest import Devmem
 
@@ -117,18 +114,3 @@ def test_items_are_counted_and_changed_by_a_condition(devmem: Devmem, notes: Pat
 )
 def test_what_is_no_condition_is_refused(devmem: Devmem, notes: Path, condition: str) -> None:
     assert "--where" in devmem("list", notes, "--where", condition, code=2).stderr
-
-
-def test_conditions_are_filters() -> None:
-    """On different keys they stay one filter, so that a user is found in it."""
-    found = Filter()
-    for condition in ("user=ann", "metadata.a>=1", "session^=s", "source!=x"):
-        found &= filter_of("--where", condition)
-    assert found == Filter(
-        scope=Scope(user="ann"),
-        scope_in={"session": starts_with("s")},
-        metadata={"a": at_least(1)},
-        source_name=differs_from("x"),
-    )
-    assert (found & filter_of("--where", "metadata.a<2")).all_of == (Filter(metadata={"a": below(2)}),)
-    assert filter_of("--where", 'metadata.a=["x", 1]') == Filter(metadata={"a": one_of("x", 1)})

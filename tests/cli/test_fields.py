@@ -41,17 +41,6 @@ def test_an_item_gets_other_fields(devmem: Devmem, place: Path) -> None:
     assert found(devmem, place, "launch") == []
 
 
-def test_what_is_imported_is_searched_by_its_fields(devmem: Devmem, place: Path, tmp_path: Path) -> None:
-    """Also where it was imported without them before."""
-    data = tmp_path / "data.jsonl"
-    data.write_text(json.dumps({"text": "We met at noon.", "id": "1", "metadata": {"title": "Launch"}}) + "\n")
-    devmem("import", place, data)
-    assert found(devmem, place, "launch") == []
-    devmem("import", place, data, "--field", "title")
-    assert found(devmem, place, "launch") == [("We met at noon.", "title")]
-    assert "1 duplicate" in devmem("import", place, data, "--field", "title").stdout
-
-
 def test_an_import_brings_changed_metadata(devmem: Devmem, place: Path, tmp_path: Path) -> None:
     data = tmp_path / "data.jsonl"
     for title in ("Launch", "Review"):
@@ -77,19 +66,6 @@ def test_a_file_is_searched_by_other_fields(devmem: Devmem, place: Path) -> None
     assert found(devmem, place, "launch") == [("We met at noon.", "title")]
     devmem("add", place, "Nobody came.", "--metadata", "title=Review")
     assert found(devmem, place, "review") == [("Nobody came.", "title")]
-
-
-def test_a_workflow_names_the_fields_of_its_stores(devmem: Devmem, tmp_path: Path) -> None:
-    path = tmp_path / "team.yaml"
-    store = "memory:\n  - {name: notes, type: simple, config: {memory_path: notes.db, index: {fields: [title]}}}\n"
-    path.write_text(store)
-    devmem("add", path, "We met at noon.", "--metadata", "title=Launch")
-    assert found(devmem, path, "launch") == [("We met at noon.", "title")]
-    refused = one_paragraph(devmem("reindex", path, "--field", "body", code=2))
-    assert "put `index: {fields: [...]}` into" in refused
-    path.write_text(store.replace("title", "body"))
-    assert "notes: 1 item, without embeddings" in devmem("reindex", path).stdout
-    assert found(devmem, path, "launch") == []
 
 
 def test_an_export_brings_the_fields_of_its_store(devmem: Devmem, place: Path, tmp_path: Path) -> None:

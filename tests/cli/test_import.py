@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from devmem.transfer.filling import Filler
 from devmem.workflow import dump_payload
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
-from .conftest import Devmem, one_paragraph, unreachable_store
+from .conftest import Devmem, one_paragraph
 
 
 def shown(devmem: Devmem, workflow: Path, store: str = "notes") -> list[dict[str, Any]]:
@@ -35,21 +35,6 @@ def test_importing_twice_stores_nothing_twice(filled: Path, devmem: Devmem, tmp_
         "notes: 3 duplicate; the store has 3 items now",
     ]
     assert shown(devmem, filled) == before
-
-
-def test_a_nightly_import_takes_nothing_out_of_the_archive(devmem: Devmem, tmp_path: Path) -> None:
-    notes, data = tmp_path / "notes.db", tmp_path / "data.jsonl"
-    rows = [{"id": "a", "text": "Whales sing."}, {"id": "b", "text": "Whales sleep."}]
-    data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    devmem("import", notes, data)
-    devmem("consolidate", notes, "--archive-before", "in 1 day", "--max-trust", "1")
-    result = devmem("import", notes, data)
-    assert result.stdout.splitlines()[-1].endswith("2 still archived; the store has 0 items now")
-    assert "`devmem update --unarchive` brings them back" in result.stderr
-    data.write_text(json.dumps({**rows[0], "text": "Whales hum."}), encoding="utf-8")
-    counts = json.loads(devmem("import", notes, data, "--json").stdout)["files"][0]["counts"]
-    assert counts == {"stored": 1, "taken out of the archive": 1}
-    assert [item["id"] for item in json.loads(devmem("list", notes, "--archived", "--json").stdout)] == ["b"]
 
 
 def test_a_changed_record_takes_the_place_of_the_older(filled: Path, devmem: Devmem, tmp_path: Path) -> None:
@@ -243,17 +228,6 @@ def _json(folder: Path, value: object) -> Path:
     return path
 
 
-def test_items_wait_while_the_provider_is_down(
-    make_workflow: Callable[[str], Path], devmem: Devmem, tmp_path: Path, closed_port: int
-) -> None:
-    path = make_workflow(unreachable_store(closed_port))
-    data = _json(tmp_path, [{"text": "The deadline moved."}])
-    result = devmem("import", path, "notes", data)
-    assert "1 stored, 1 waiting for their embedding" in result.stdout
-    assert "warning: 1 item(s) wait for their embedding" in result.stderr
-    assert "The deadline moved." in devmem("search", path, "notes", "deadline").stdout
-
-
 @pytest.mark.parametrize(
     ("options", "text", "told"),
     [
@@ -374,36 +348,6 @@ def test_a_zip_file_and_a_folder_and_a_pattern_are_imported(devmem: Devmem, tmp_
     assert "no data file is in it" in one_paragraph(devmem("import", file, tmp_path / "empty", code=2))
 
 
-def test_an_export_of_chatgpt_in_an_archive_is_read_and_nothing_is_left_out_in_silence(
-    devmem: Devmem, tmp_path: Path
-) -> None:
-    """In an archive or a folder, with the files that stand beside the conversations."""
-    folder, archive, file = tmp_path / "export", tmp_path / "export.zip", tmp_path / "notes.db"
-    folder.mkdir()
-    (folder / "conversations.json").write_bytes((SAMPLES / "chatgpt.json").read_bytes())
-    (folder / "user.json").write_text('{"id": "user-1", "email": "ann@example.org"}')
-    (folder / "chat.html").write_text("<html><body><p>All of it again.</p></body></html>")
-    (folder / "image.png").write_bytes(b"\x89PNG")
-    with zipfile.ZipFile(archive, "w") as packed:
-        for one in folder.iterdir():
-            packed.write(one, one.name)
-    for place, count in ((archive, "2 stored"), (folder, "2 duplicate")):
-        done = devmem("import", file, place)
-        assert count in done.stdout
-        assert ".png (1)" in done.stderr
-    (folder / "conversations-001.json").write_text('[{"title": "x", "mapping": {')
-    assert "conversations-001.json" in devmem("import", file, folder, code=1).stderr
-
-
-def test_a_dry_run_shows_speakers_and_times(devmem: Devmem, tmp_path: Path) -> None:
-    chat = tmp_path / "WhatsApp Chat with Ann.txt"
-    chat.write_text("31.12.23, 22:15 - Ann: Hi\n01.01.24, 00:05 - Bob: Hi\n", encoding="utf-8")
-    told = devmem("import", tmp_path / "a.db", chat, "--dry-run").stdout
-    assert "whatsapp: 2 records, all usable; from 2023-12-31" in told
-    assert "speakers: Ann (1), Bob (1)" in told
-    assert not (tmp_path / "a.db").exists()
-
-
 @pytest.mark.parametrize(
     ("name", "told"),
     [
@@ -425,20 +369,6 @@ def test_a_dry_run_shows_what_was_understood(devmem: Devmem, tmp_path: Path, nam
     (file,) = json.loads(devmem("import", tmp_path / "a.db", SAMPLES / name, "--dry-run", "--json").stdout)["files"]
     assert file["last"] >= file["first"]
     assert not (tmp_path / "a.db").exists()
-
-
-def test_mails_are_found_by_subject_and_attachment_and_by_the_fields_that_are_named(
-    devmem: Devmem, tmp_path: Path
-) -> None:
-    file = tmp_path / "a.db"
-    assert "4 stored" in devmem("import", file, SAMPLES / "mails.mbox", "--field", "from").stdout
-    assert "4 duplicate" in devmem("import", file, SAMPLES / "mails.mbox", "--field", "from").stdout
-    for words, found in (
-        ("flyers", "They are printed."),
-        ("plan pdf", "The launch moved"),
-        ("cem@example.org", "They"),
-    ):
-        assert found in devmem("search", file, words, "--top-k", "1").stdout
 
 
 def test_dates_that_may_be_two_days_are_asked_about_once_and_store_nothing(devmem: Devmem, tmp_path: Path) -> None:

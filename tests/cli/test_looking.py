@@ -112,18 +112,6 @@ def test_conversations_instead_of_items(filled: Path, devmem: Devmem) -> None:
     assert "nothing was found" in search_all(devmem, filled, "zebra", "--by-conversation").stderr
 
 
-def test_explained_conversations(filled: Path, devmem: Devmem) -> None:
-    asked = ("search", filled, "notes", "--all-users", "When is the deadline?", "--by-conversation", "--explain")
-    shown = devmem(*asked).stdout
-    assert "best +" in shown
-    assert "match +" in shown
-    groups = json.loads(devmem(*asked, "--json").stdout)
-    assert len(groups) == 2
-    for group in groups:
-        assert sum(group["parts"].values()) == pytest.approx(group["score"])
-        assert sum(group["hits"][0]["parts"].values()) == pytest.approx(group["parts"]["best"])
-
-
 @pytest.mark.parametrize(
     ("options", "found"),
     [

@@ -99,37 +99,6 @@ def test_a_type_that_cannot_be_loaded_is_a_row_that_says_why(
     assert any(line.startswith("simple ") for line in out.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("words", "given", "tuned"),
-    [
-        (["devmem", "--version"], "main()", True),
-        (["devmem", "run", "--help"], "main()", False),
-        (["program"], "main(['--version'])", False),
-    ],
-)
-def test_only_a_process_of_a_short_command_changes_how_garbage_is_collected(
-    words: list[str], given: str, tuned: bool
-) -> None:
-    """Neither that of a program that calls the command, nor one that runs the user's functions."""
-    program = (
-        "import atexit, gc, os, sys\n"
-        "before = gc.get_threshold()\n"
-        "from devmem.cli import main\n"
-        f"sys.argv = {words}\n"
-        "try:\n"
-        f"    {given}\n"
-        "except SystemExit:\n"
-        "    changed = gc.get_threshold() != before, 'OPENBLAS_THREAD_TIMEOUT' in os.environ\n"
-        "    atexit._run_exitfuncs()\n"
-        "    print(*changed, gc.get_freeze_count() > 0)\n"
-    )
-    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=environment, timeout=60
-    )
-    assert done.stdout.splitlines()[-1] == f"{tuned} {tuned} {tuned}"
-
-
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell that closes streams")
 @pytest.mark.parametrize(
     ("command", "code", "err"),

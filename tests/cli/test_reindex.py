@@ -134,3 +134,8 @@ def test_a_file_that_was_made_without_a_model_stays_without_one(devmem: Devmem, 
     assert "0 vectors" in devmem("doctor", file).stdout
     devmem("add", file, "Der Roller steht im Keller.", "--embedding", "minilm")
     assert "minilm" in devmem("doctor", file).stdout
+
+
+def test_a_store_of_items_has_no_files_to_follow(devmem: Devmem, workflow: Path) -> None:
+    assert "not made from files" in devmem("reindex", workflow, "notes", "--dry-run", code=2).stderr
+    assert "no store in this workflow is made from files" in devmem("reindex", workflow, code=2).stderr

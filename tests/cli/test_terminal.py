@@ -79,17 +79,6 @@ def test_a_row_is_a_line_where_a_program_reads_it() -> None:
     assert second == "x"
 
 
-def test_answers_appear_above_the_progress_bar() -> None:
-    screen = terminal()
-    with screen.progress("[red]running", 10) as bar:
-        bar.advance(bar.task_ids[0])
-        screen.print("an answer")
-        bar.refresh()
-        assert "[red]running" in printed(screen.out)
-        assert "1/10" in printed(screen.out)
-    assert "an answer" in printed(screen.out)
-
-
 def test_a_store_of_files_shows_its_progress(tmp_path: Path) -> None:
     (tmp_path / "plan.md").write_text("# Plan\n", encoding="utf-8")
     config = FileConfig.model_validate({"file_sources": [{"path": "plan.md"}]})
@@ -106,17 +95,6 @@ def test_no_bar_where_nobody_watches() -> None:
     with screen.progress("running", 10) as bar:
         bar.advance(bar.task_ids[0])
     assert printed(screen.out) + printed(screen.err) == ""
-
-
-def test_json_can_be_written_in_any_encoding() -> None:
-    for encoding in ("utf-8", "ascii", "gbk"):
-        raw = io.BytesIO()
-        screen = Terminal(out=Console(file=io.TextIOWrapper(raw, encoding=encoding)))
-        screen.json({"text": "发布会 é"})
-        assert raw.getvalue().decode(encoding).strip() in (
-            '{"text": "发布会 é"}',
-            '{"text": "\\u53d1\\u5e03\\u4f1a \\u00e9"}',
-        )
 
 
 def test_a_stored_text_cannot_change_the_order_of_a_line() -> None:
@@ -224,15 +202,3 @@ def test_a_warning_does_not_continue_a_line_of_the_answer(tmp_path: Path) -> Non
         terminal.print_piece(" on June 2nd.")
         terminal.end_line()
     assert path.read_text().splitlines() == ["The launch is", "warning: the store is slow", " on June 2nd."]
-
-
-def test_a_long_reason_is_given_once(capsys: pytest.CaptureFixture[str]) -> None:
-    reason = "models: no model.safetensors there. Either install the package, or name a folder with the official files."
-    told = Terminal()
-    told.report("warning", f"The query is searched by its text alone: {reason}")
-    told.report("warning", f"1 item(s) wait for their embedding: {reason}")
-    told.report("error", "another matter: short")
-    text = " ".join(capsys.readouterr().err.split())
-    assert text.count("name a folder with the official files") == 1
-    assert "1 item(s) wait for their embedding (for the reason above)" in text
-    assert "another matter: short" in text

@@ -38,14 +38,6 @@ def test_every_problem_of_every_file_is_shown(workflow: Path, devmem: Devmem, tm
     assert any("missing.yaml" in line for line in lines)
 
 
-def test_a_check_of_several_keys_shows_no_mapping(devmem: Devmem, tmp_path: Path) -> None:
-    path = tmp_path / "team.yaml"
-    config = "{retrieval: {tokens: {provider: minilm}}}"
-    path.write_text(f"memory: [{{name: notes, type: simple, config: {config}}}]", encoding="utf-8")
-    line = devmem("validate", path, code=2).stdout.splitlines()[0]
-    assert line.endswith("config: `retrieval: {tokens: ...}` needs an `embedding:` block beside it")
-
-
 def test_a_provider_that_only_a_run_needs_is_a_warning(devmem: Devmem, tmp_path: Path) -> None:
     """Workflows of hosts name models that only they have; a misspelt name and a store's model are errors."""
     path = tmp_path / "team.yaml"
@@ -62,18 +54,6 @@ def test_a_provider_that_only_a_run_needs_is_a_warning(devmem: Devmem, tmp_path:
     assert "did you mean 'openai'" in devmem("validate", path, code=2).stdout
     path.write_text("memory: [{name: n, type: brain, config: {llm: {provider: gemini, model: m}}}]\n", encoding="utf-8")
     assert "unknown chat provider 'gemini'" in devmem("validate", path, code=2).stdout
-
-
-def test_a_path_and_the_url_of_a_file_are_one_place(devmem: Devmem, tmp_path: Path) -> None:
-    path = tmp_path / "team.yaml"
-    one, two = (
-        f"{{name: {name}, type: simple, config: {{memory_path: '{place}'}}}}"
-        for name, place in (("one", "a.db"), ("two", f"sqlite://{tmp_path}/a.db"))
-    )
-    node = "{id: a, type: agent, config: {memories: [one, two]}}"
-    path.write_text(f"memory: [{one}, {two}]\nnodes: [{node}]\n", encoding="utf-8")
-    said = devmem("validate", path)
-    assert "the store 'one' has the same place" in " ".join((said.stdout + said.stderr).split())
 
 
 def test_a_place_that_cannot_be_used_is_found_without_opening_it(devmem: Devmem, tmp_path: Path) -> None:
@@ -142,14 +122,3 @@ def test_the_schema_is_printed_or_written(devmem: Devmem, tmp_path: Path) -> Non
     assert json.loads(path.read_text(encoding="utf-8")) == printed
     nowhere = devmem("validate", "--format", "schema", "--output", tmp_path / "no" / "x.json", code=2)
     assert "No such file" in one_paragraph(nowhere)
-
-
-def test_a_reranker_that_cannot_work_is_found_without_opening_the_store(devmem: Devmem, tmp_path: Path) -> None:
-    path = tmp_path / "team.yaml"
-    for block, wanted in (
-        ("{type: llm}", "reranker: `type: llm` needs `model`"),
-        ("{type: lllm}", "reranker.type: unknown reranker 'lllm'; did you mean 'llm'?"),
-    ):
-        store = f"{{name: notes, type: simple, config: {{retrieval: {{reranker: {block}}}}}}}"
-        path.write_text(f"memory:\n  - {store}\n", encoding="utf-8")
-        assert devmem("validate", path, code=2).stdout.startswith(f"{path}:2: memory[0].config.retrieval.{wanted}")

@@ -107,42 +107,12 @@ def test_the_session_of_another_token_is_not_taken_up(team: Team) -> None:
     assert team.request("DELETE", "/mcp", headers=session, user="bob").status_code == 404
 
 
-def test_a_read_only_token_changes_nothing(team: Team) -> None:
-    team.memory.add("Kept.", user="ann")
-    team.secrets["reader"] = team.tokens.add("reader", user="ann", read_only=True)
-
-    async def talk() -> None:
-        async with team.mcp("reader") as reader:
-            assert [tool.name for tool in (await reader.list_tools()).tools] == ["recall", "list", "history"]
-            assert (await reader.call_tool("remember", {"text": "More."})).is_error
-            assert len((await reader.call_tool("recall", {"query": "kept"})).structured_content["memories"]) == 1
-
-    asyncio.run(talk())
-    assert len(team.memory) == 1
-
-
 def test_the_history_names_the_token(team: Team) -> None:
     async def talk() -> str:
         async with team.mcp("ann") as ann:
             return str((await ann.call_tool("remember", {"text": "Tea."})).structured_content["id"])
 
     assert [version.actor for version in team.memory.history(asyncio.run(talk()))] == ["ann"]
-
-
-@pytest.mark.parametrize("clients", [12, pytest.param(50, marks=pytest.mark.kit)])
-def test_clients_at_once_lose_nothing(team: Team, clients: int) -> None:
-    users = [f"user{number}" for number in range(clients)]
-
-    async def one(user: str) -> list[str]:
-        async with team.mcp(user) as client:
-            await client.call_tool("remember", {"text": f"The secret of {user}."})
-            found = await client.call_tool("recall", {"query": "secret", "limit": 50})
-            return [each["text"] for each in found.structured_content["memories"]]
-
-    async def everybody() -> list[list[str]]:
-        return await asyncio.gather(*map(one, users))
-
-    assert asyncio.run(everybody()) == [[f"The secret of {user}."] for user in users]
 
 
 def test_requests_that_are_too_large_or_too_many_are_refused(tmp_path: Path) -> None:

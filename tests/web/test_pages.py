@@ -29,12 +29,10 @@ from devmem.storage import STATE_FILE, Outbox
 from devmem.stores import FactKeepingMemory, MemoryBase, Provenance, SourceKind
 from devmem.testing import HashTokenEmbedder
 from devmem.web.charts import LABELS
-from devmem.web.desk import Desk
 from devmem.web.languages import translated
 from devmem.web.pages import VIEWS
 from tests.models.service import ChatService, Reply, answering
 from tests.web.conftest import TEAM, Page, Serve, ask, remember
-from tests.web.wrong_memories import TEAMS
 
 
 def test_a_search_shows_the_hits_marked_and_what_made_their_scores(team: Path, serve: Serve) -> None:
@@ -194,18 +192,6 @@ def test_a_search_can_stand_beside_another_one(team: Path, serve: Serve) -> None
     assert "Words alone" in page.text
 
 
-def test_yesterday_is_that_of_who_asks(team: Path, serve: Serve) -> None:
-    with devmem.open(f"{team}#notes") as memory:
-        memory.add("Breakfast was noodles.", time="2026-11-26T08:00+08:00")
-        memory.add("Breakfast was congee.", time="2026-11-25T08:00+08:00")
-    asked = {"q": "What was breakfast yesterday?", "limit": "1"}
-    with serve().browser() as browser:
-        for at, eaten in (("2026-11-27T07:00+08:00", "noodles"), ("2026-11-26T23:00Z", "congee")):
-            assert eaten in browser.get("/", params={**asked, "asked_at": at}).text
-        for node in ("", "helper"):
-            assert browser.get("/", params={**asked, "asked_at": "soon", "node": node}).status_code == 400
-
-
 def test_a_search_as_an_agent_shows_the_block_that_it_would_receive_now_or_would_have_earlier(
     team: Path, serve: Serve
 ) -> None:
@@ -263,25 +249,6 @@ def test_a_step_has_the_answer_that_its_agent_stored(team: Path, serve: Serve) -
     ask(team, "When is the launch?")
     with serve().browser() as browser:
         assert "no language model is configured" in browser.get("/step/1").text
-
-
-@pytest.mark.parametrize("name", TEAMS)
-def test_a_wrong_answer_leads_to_the_responsible_item_in_four_clicks(team: Path, serve: Serve, name: str) -> None:
-    """Of three prepared teams; the browser's tests walk the same path by mouse."""
-    wrong = TEAMS[name](team.parent)
-    assert wrong.wrong in wrong.answer
-    with serve().browser() as browser:
-        clicks = ['<a href="(/shown)"', r'<a href="(/shown\?run=[^"]+)"',
-                  rf'<tr><td><a href="(/step/\d+)">(?:(?!</tr>).)*<bdi>{wrong.agent}</bdi>',
-                  rf'{wrong.wrong}(?:(?!</li>).)*?<a href="(/item/[^"]+)"']  # fmt: skip
-        address = "/"
-        for click in clicks:
-            link = re.search(click, browser.get(address).text, re.DOTALL)
-            assert link is not None, (address, click)
-            address = html.unescape(link[1])
-        item = browser.get(address).text
-    assert address == f"/item/{wrong.store}/{wrong.item}"
-    assert [said for said in (wrong.wrong, *wrong.evidence) if said not in item] == []
 
 
 def test_an_edit_is_a_version_that_can_be_restored(team: Path, serve: Serve) -> None:
@@ -485,17 +452,6 @@ def test_a_file_is_checked_then_imported_and_exported_again(team: Path, serve: S
         assert page.post(browser, "/transfer/export", store="notes", format="pdf").status_code == 400
 
 
-def test_messages_of_one_minute_are_drawn_in_their_order(team: Path, serve: Serve) -> None:
-    said = [f"Line {letter}." for letter in "EDCBA"]
-    with devmem.open(f"{team}#notes") as memory:
-        for text in said:
-            memory.add({"text": text, "time": "2025-04-03T09:05"}, conversation="minute")
-    page = serve()
-    with page.browser() as browser:
-        drawn = browser.get("/talk", params={"store": "notes", "conversation": "minute"}).text
-    assert re.findall(r"Line [A-E]\.", drawn)[: len(said)] == said
-
-
 def test_a_file_that_cannot_be_read_is_named_with_its_line(team: Path, serve: Serve) -> None:
     page = serve()
     with page.browser() as browser:
@@ -578,22 +534,6 @@ def test_a_file_for_which_the_disk_has_no_room_is_named_and_leaves_nothing(
         assert refused.status_code == 507
         assert f"{temporary} (TMPDIR names another folder): No space left on device" in html.unescape(refused.text)
         assert sorted(path.name for path in temporary.rglob("*")) == before
-
-
-def test_another_failure_of_the_system_names_no_folder(
-    team: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    remember(team, "First.")
-    page = serve()
-
-    def refused(*_: object) -> None:
-        raise ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
-
-    with page.browser() as browser:
-        monkeypatch.setattr(Desk, "end_run", refused)
-        answer = page.post(browser, "/runs/end", store="notes", run="plan", how="revert")
-    assert (answer.status_code, "Connection refused" in answer.text) == (500, True)
-    assert "TMPDIR" not in answer.text
 
 
 def test_an_import_that_the_store_ends_says_what_is_stored(
