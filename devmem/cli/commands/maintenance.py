@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Final, TypeAlias
 
@@ -73,82 +73,55 @@ def doctor(
         devmem doctor notes.db --fix
         devmem doctor "postgresql://localhost/team?store=notes" --fix
     """
-    file = Path(place)
     if salvage is not None and salvage.exists():
         raise CommandError(f"{salvage} already exists and was not changed; name another file.")
-    if file_of(place) is None:
-        _examine_database(terminal, place, salvage, fix=fix, as_json=as_json)
-        return
-    reports: Iterable[tuple[str, FileReport]] = ()
-    if file.suffix in _WORKFLOWS:
-        workflow = load(terminal, file)
-        check_session(workflow, session)
-        reports = examine_workflow(workflow, session)
-    else:
-        unlock_file(file)
-        if (report := examine_file(file)) is None:
-            _examine_collection(terminal, file, salvage, fix=fix, as_json=as_json)
-            return
-        reports = [("", report)]
-    _show_others(terminal, place, reports, repair=fix or salvage is not None, as_json=as_json)
-
-
-def _examine_collection(terminal: Terminal, file: Path, salvage: Path | None, *, fix: bool, as_json: bool) -> None:
-    found = examine(file)
-    repaired = repair(found) if fix else []
-    if salvage is not None:
+    reports, found, repaired = _examined(terminal, place, session, fix=fix, only_file=salvage is not None)
+    if (fix and repaired is None) or (salvage is not None and found is None):
+        raise CommandError(
+            "--fix is for the SQLite file of a collection and the URL of a store in PostgreSQL, --salvage for the "
+            f"file; {location_without_credentials(place)} is something else."
+        )
+    if salvage is not None and found is not None:
         saved = _salvage(terminal, found, salvage)
         terminal.report("note", f"{number_of(saved, 'item')} written to {salvage}; `devmem import` reads them")
-    waiting = pending_beside(file)
     if as_json:
-        beside = {} if waiting is None else {"pending": _json_of(waiting)}
-        terminal.json(_as_json(found) | beside | ({"repaired": repaired} if fix else {}))
-    else:
-        _show_reports(terminal, [("", report_of(found)), *([("", waiting)] if waiting is not None else [])])
-        for line in repaired:
-            terminal.print(line)
-    is_sound = (examine(file) if repaired else found).is_sound
-    if not is_sound or (waiting is not None and not waiting.is_sound):
-        raise typer.Exit(EXIT_PARTLY)
-
-
-def _examine_database(terminal: Terminal, url: str, salvage: Path | None, *, fix: bool, as_json: bool) -> None:
-    reports = list(examine_location(url))
-    repaired = repair_database(url) if fix and salvage is None else None
-    if (fix and repaired is None) or salvage is not None:
-        raise _not_repairable(url)
-    after = list(examine_location(url)) if repaired else reports
-    if as_json:
-        beside = {} if repaired is None else {"repaired": repaired}
-        terminal.json([{"store": None, **_json_of(report), **beside} for report in reports])
-    else:
-        _show_reports(terminal, [("", report) for report in reports])
-        for line in repaired or ():
-            terminal.print(line)
-    if not all(report.is_sound for report in after):
-        raise typer.Exit(EXIT_PARTLY)
-
-
-def _show_others(
-    terminal: Terminal, place: str, found: Iterable[tuple[str, FileReport]], *, repair: bool, as_json: bool
-) -> None:
-    """Print reports on what cannot be repaired; the exit code is `EXIT_PARTLY` where one is of damage."""
-    reports = list(found)
-    if repair:
-        raise _not_repairable(place)
-    if as_json:
-        terminal.json([{"store": name or None, **_json_of(report)} for name, report in reports])
+        mended = {} if repaired is None else {"repaired": repaired}
+        terminal.json([{"store": name or None, **_json_of(report), **mended} for name, report in reports])
     else:
         _show_reports(terminal, reports)
+        for line in repaired or ():
+            terminal.print(line)
+    if repaired and found is not None:
+        reports[0] = ("", report_of(examine(found.path)))
+    elif repaired:
+        reports = [("", report) for report in examine_location(place)]
     if not all(report.is_sound for _, report in reports):
         raise typer.Exit(EXIT_PARTLY)
 
 
-def _not_repairable(place: str) -> CommandError:
-    return CommandError(
-        "--fix is for the SQLite file of a collection and the URL of a store in PostgreSQL, --salvage for the file; "
-        f"{location_without_credentials(place)} is something else."
-    )
+def _examined(
+    terminal: Terminal, place: str, session: str, *, fix: bool, only_file: bool
+) -> tuple[list[tuple[str, FileReport]], Examination | None, list[str] | None]:
+    """Examine a place, and with `fix` repair it.
+
+    Returns:
+        The reports, each with the name of its store, the examination of the file of a collection, and what was
+        repaired; None for what the place is not, or cannot be.
+    """
+    file = Path(place)
+    if file_of(place) is None:
+        reports = [("", report) for report in examine_location(place)]
+        return reports, None, repair_database(place) if fix and not only_file else None
+    if file.suffix in _WORKFLOWS:
+        workflow = load(terminal, file)
+        check_session(workflow, session)
+        return list(examine_workflow(workflow, session)), None, None
+    unlock_file(file)
+    if (report := examine_file(file)) is not None:
+        return [("", report)], None, None
+    found, waiting = examine(file), pending_beside(file)
+    beside = [] if waiting is None else [("", waiting)]
+    return [("", report_of(found)), *beside], found, repair(found) if fix else None
 
 
 def _show_reports(terminal: Terminal, reports: Sequence[tuple[str, FileReport]]) -> None:
@@ -187,23 +160,6 @@ def _salvage(terminal: Terminal, found: Examination, out: Path) -> int:
     snapshot = Snapshot(store=found.path.stem, store_type=store_type, exported_at=time.time(), items=items)
     replace_file(out, (part.encode("utf-8") for part in json_parts(snapshot)))
     return len(items)
-
-
-def _as_json(found: Examination) -> dict[str, object]:
-    return {
-        "file": str(found.path),
-        "kind": "collection",
-        "sound": found.is_sound,
-        "store_type": found.facts.get("store_type"),
-        "model": found.facts.get("model"),
-        **found.counts,
-        "damage": found.damage,
-        "unreadable": {str(row): reason for row, reason in found.unreadable.items()},
-        "attachments": [finding.message for finding in found.attachments],
-        "without_terms": len(found.without_terms),
-        "orphans": found.orphans,
-        "leftovers": [str(path) for path in found.leftovers],
-    }
 
 
 def backup(
