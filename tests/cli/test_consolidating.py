@@ -108,9 +108,9 @@ def test_old_items_of_low_trust_are_archived_and_restored(pages: Path, devmem: D
     [
         (("consolidate", "--max-trust", "0.3"), "--archive-before"),
         (("consolidate", "--archive-before", "once"), "not a time"),
-        (("consolidate", "--summarize", "--dry-run"), "--summarize stands alone"),
-        (("update", "abcd1", "--unarchive", "--trust", "1"), "--unarchive stands alone"),
-        (("list", "--archived", "--as-of", "yesterday"), "either --as-of or --archived"),
+        (("consolidate", "--summarize", "--dry-run"), "--summarize, --renew and --facts stand alone"),
+        (("update", "abcd1", "--unarchive", "--trust", "1"), "--unarchive and --approve stand alone"),
+        (("list", "--archived", "--as-of", "yesterday"), "give one of --as-of, --archived"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(pages: Path, devmem: Devmem, command: tuple[str, ...], words: str) -> None:

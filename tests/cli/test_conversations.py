@@ -76,7 +76,7 @@ def test_older_items_are_summarized_or_forgotten(team: Path, devmem: Devmem) -> 
     ("options", "message"),
     [
         (["--keep", "1", "--matching", "tea"], "--keep is by age"),
-        (["--keep", "1", "--drop"], "--drop takes everything"),
+        (["--keep", "1", "--drop"], "--drop and --lift stand alone"),
         (["--drop", "--yes"], "is in no database"),
         (["--yes"], "nothing says what to forget"),
     ],
