@@ -44,20 +44,22 @@ def test_what_waits_is_shown_and_extracted(devmem: Devmem, team: Path, service: 
     devmem("add", f"{team}#notes", "My diet is vegan.", "--user", "ann")
     assert "0 facts extracted, 1 turn waiting" in devmem("stores", team, "notes").stdout
     told = devmem("consolidate", team, "notes", "--facts", "waiting", code=1)
-    (failed,) = re.findall(r"1 turn waiting \((\d) calls?, (\d) of them failed", told.stdout)
-    assert failed == (str(len(service.requests)),) * 2
+    ((asked, own),) = re.findall(r"1 turn waiting \((\d) calls?, (\d) of them failed", told.stdout)
+    assert asked == own
+    failed = int(own)
+    # A call that `add` left behind when it ended is not counted.
+    assert 1 <= failed <= len(service.requests)
     assert "1 turn still waiting: ChatModelError: chat model 'm' gave no answer" in told.stderr
     assert "facts of 1 turn(s) are still to be extracted" in devmem("doctor", team).stderr
     service.script[:] = [good]
     told = devmem("consolidate", team, "notes", "--facts", "waiting")
-    asked = len(service.requests)
-    calls = f"({asked} calls, {asked - 1} of them failed, 0 tokens in, 0 out)"
+    calls = f"({failed + 1} calls, {failed} of them failed, 0 tokens in, 0 out)"
     assert f"1 fact extracted, 0 turns waiting {calls}" in told.stdout
     assert "1 dropped: the value is not in the quote" in told.stdout
     assert f"1 fact extracted, 0 turns waiting {calls}" in devmem("stores", team).stdout
     notes, *_ = json.loads(devmem("stores", team, "--json").stdout)["stores"]
     assert (notes["facts"]["extracted"], notes["facts"]["waiting"]) == (1, 0)
-    assert (notes["facts"]["calls"], notes["facts"]["failures"]) == (asked, asked - 1)
+    assert (notes["facts"]["calls"], notes["facts"]["failures"]) == (failed + 1, failed)
     assert notes["facts"]["dropped"] == {"the value is not in the quote": 1}
     assert 'Fact: ann, diet: vegan (ann said: "My diet is vegan")' in devmem("list", f"{team}#notes").stdout
 
