@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from random import SystemRandom
 from time import sleep
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -65,7 +65,7 @@ def remembered(
         content: a text, a message, or several of them.
         options: of the call.
     """
-    named = {name: options.pop(name, None) for name in NamedOptions.__annotations__}  # type: ignore[misc]
+    named: dict[str, Any] = {name: options.pop(name, None) for name in NamedOptions.__annotations__}  # type: ignore[misc]
     check_one_text(content, named)
     history = options.pop("history", False)
     scope, said = split_scope(options, AddOptions)

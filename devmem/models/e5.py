@@ -214,9 +214,13 @@ class Unigram:
         """Whether the vocabulary has pieces for a word."""
         return any(number != self._unknown for number, _ in self._split(word.translate(self._replaced)))
 
-    @cached_property
+    @property
     def vocabulary(self) -> Container[str]:
         """The words in small letters that have one token, in the Latin alphabet without accents."""
+        return self._latin_words
+
+    @cached_property
+    def _latin_words(self) -> frozenset[str]:
         words = ((piece, piece.removeprefix(_SPACE)) for piece in self._ids)
         return frozenset(
             word for piece, word in words if piece != word and word.isascii() and word.isalpha() and word.islower()

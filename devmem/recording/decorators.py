@@ -130,7 +130,9 @@ def observed(call: Call, stream: Any) -> bool:  # noqa: ANN401 - whatever a func
 
 
 def _recorded(call: Call, stream: Any, whole: Whole) -> Any:  # noqa: ANN401 - a generator of either kind
-    return (recorded_stream if isinstance(stream, GeneratorType) else recorded_async_stream)(call, stream, whole)
+    if isinstance(stream, GeneratorType):
+        return recorded_stream(call, stream, whole)
+    return recorded_async_stream(call, stream, whole)
 
 
 def answer(pieces: Sequence[object]) -> object:

@@ -247,9 +247,9 @@ def _update_one(
     from devmem.memory.memory import Memory
     from devmem.views.documents import current_item_json
 
-    text = place.words[1] if len(place.words) > 1 else None
+    named, text = (*place.words, None)[:2]
     with opened_existing(terminal, place, save=True) as store, usage_errors():
-        memory, found = Memory(store), full_id(store, place.words[0])
+        memory, found = Memory(store), full_id(store, named or "")
         if approved is not None:
             item, done = memory.approve(found, reason=approved), "approved"
         else:

@@ -182,6 +182,8 @@ def search(
         explain=explain and not grouped,
     )
     with opened_if_written(terminal, place, as_of=as_of, archived=archived) as store:
+        groups: list[HitGroup] = []
+        report = SearchReport()
         if grouped:
             groups = store.search_conversations(query) if store is not None else []
             if as_json:

@@ -60,8 +60,6 @@ _IS_THERE: Final = (
 class PostgresDatabase(StoreDatabase):
     """One store of a database. Thread-safe."""
 
-    dialect: PostgresDialect
-
     def __init__(
         self, access: Access, *, model: ModelIdentity | None, index: IndexConfig, clock: Callable[[], float]
     ) -> None:

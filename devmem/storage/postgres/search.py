@@ -27,10 +27,9 @@ from devmem.search.token_matching import widened
 from devmem.storage.postgres.database import Connection, Cursor, RowNumbers, composed
 from devmem.storage.postgres.doc_values import PostgresDocValues
 from devmem.storage.postgres.hnsw import HnswIndex, hnsw_condition, hnsw_operand, index_name
-from devmem.storage.postgres.predicates import PostgresDialect
 from devmem.storage.postgres.rows import fetch_bodies, hashed, of_item, vectors_from
 from devmem.storage.postgres.schema import PASSAGE_BITS, dropped, table_of
-from devmem.storage.sql import EVENT_TIME
+from devmem.storage.sql import EVENT_TIME, Dialect
 from devmem.storage.tables import CURRENT, State, check_length, check_name
 from devmem.text.analysis import terms
 from devmem.text.query_text import QueryText
@@ -154,7 +153,7 @@ class PostgresSource:
         self,
         connection: Connection,
         location: str,
-        dialect: PostgresDialect,
+        dialect: Dialect,
         shown: State,
         query: SearchQuery,
         *,

@@ -299,7 +299,7 @@ def _give_terms(connection: sqlite3.Connection, examined: Examination) -> int:
     """Insert the passages of versions that have none, which wait for new embeddings; return their number."""
     given = [row for row in examined.without_terms if row not in examined.unreadable]
     items = fetch_items(connection, given)
-    tables = SqliteTables(connection, str(examined.path), None, SqliteDialect())
+    tables = SqliteTables(connection, str(examined.path), None, SqliteDialect(), frozenset())
     tables.replace_passages({row: PreparedItem.of(item) for row, item in items.items()})
     waiting = "UPDATE items SET waiting = 1 WHERE row IN (SELECT value FROM json_each(?))"
     connection.execute(waiting, (json.dumps(given),))

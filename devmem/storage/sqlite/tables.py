@@ -18,7 +18,7 @@ from devmem.models.embedder import PassageEmbeddings
 from devmem.models.given_vectors import PREFIX
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.storage.attachments import AttachmentFiles
-from devmem.storage.sql import Sql
+from devmem.storage.sql import Dialect, Sql
 from devmem.storage.sqlite import database
 from devmem.storage.sqlite.compact_rows import (
     PARTS_OF_PASSAGE,
@@ -27,7 +27,7 @@ from devmem.storage.sqlite.compact_rows import (
     parts_of,
     split_codes,
 )
-from devmem.storage.sqlite.predicates import TEXT_MARK, SqliteDialect
+from devmem.storage.sqlite.predicates import TEXT_MARK
 from devmem.storage.sqlite.schema import metadata_type, metadata_value
 from devmem.storage.tables import CURRENT, MISSING, NOW, NewItem, Origin, State, StoreTables
 from devmem.storage.writing import (
@@ -148,14 +148,22 @@ GROUP BY 1, 2
 class SqliteTables(StoreTables):
     """The tables of a SQLite database."""
 
-    dialect: SqliteDialect
     restamp_after = 5_000
 
     def __init__(
-        self, connection: sqlite3.Connection, location: str, attachments: AttachmentFiles | None, dialect: SqliteDialect
+        self,
+        connection: sqlite3.Connection,
+        location: str,
+        attachments: AttachmentFiles | None,
+        dialect: Dialect,
+        indexed: frozenset[str],
     ) -> None:
-        """Take a connection in a transaction, the path of the file, its attachments, and how filters are written."""
+        """Take a connection in a transaction, the file's path, its attachments, and how filters are written.
+
+        `indexed` are the metadata keys that have an index.
+        """
         super().__init__(dialect, location)
+        self._indexed = indexed
         self.connection, self.attachments = connection, attachments
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
@@ -195,7 +203,7 @@ class SqliteTables(StoreTables):
         self, state: State, key: str, where: Filter, now: float, *, prefix: str, limit: int | None, offset: int
     ) -> list[Scalar]:
         """Return the distinct values that the items of a state have."""
-        indexed, name = self.dialect.indexed, metadata_key(key)
+        indexed, name = self._indexed, metadata_key(key)
         filtered, parameters = self.dialect.where(where, now)
         condition = f"{state.shown} AND {filtered}"
         # Where an index has all that the filter admits in the order of the values, each is sought in the index behind

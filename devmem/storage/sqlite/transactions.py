@@ -55,8 +55,6 @@ _MOST_STATES: Final = 4
 class SqliteDatabase(StoreDatabase):
     """A SQLite file, or a database in memory. Thread-safe."""
 
-    dialect: SqliteDialect
-
     def __init__(
         self,
         location: str,
@@ -146,7 +144,7 @@ class SqliteDatabase(StoreDatabase):
         return writer
 
     def _tables(self, connection: sqlite3.Connection) -> SqliteTables:
-        return SqliteTables(connection, self.location, self.attachments, self.dialect)
+        return SqliteTables(connection, self.location, self.attachments, self.dialect, self._indexed)
 
     def write(self, operation: Callable[[StoreTables], T]) -> T:
         """Run an operation in a write transaction; attachments that no item refers to any more are removed after it."""

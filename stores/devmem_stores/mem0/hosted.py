@@ -159,9 +159,10 @@ def _filters(ids: Ids, metadata: Mapping[str, str] | None = None) -> dict[str, J
     """Write a filter as the platform takes it: one id, `OR` of user and agent, `AND` with anything more."""
     conditions: list[JsonValue] = [{name: value} for name, value in ids.given().items() if name != "run_id"]
     if len(conditions) > 1:
-        conditions = [{"OR": conditions}]
+        conditions = [dict[str, JsonValue](OR=conditions)]
     if ids.run_id is not None:
         conditions.insert(0, {"run_id": ids.run_id})
-    conditions += [{"metadata": {key: value}} for key, value in (metadata or {}).items()]
+    for key, value in (metadata or {}).items():
+        conditions.append({"metadata": {key: value}})
     only = conditions[0] if len(conditions) == 1 else None
     return only if isinstance(only, dict) else {"AND": conditions}

@@ -344,10 +344,13 @@ class InProcessMem0:
                 return
             # `Memory.close` closes none of its parts' clients; its vector stores share one.
             parts = (getattr(opened, name, None) for name in _PARTS_WITH_CLIENTS)
-            clients: Iterator[Any] = (getattr(part, "client", None) for part in parts)
+            clients: dict[int, Any] = {
+                id(one): one for part in parts if (one := getattr(part, "client", None)) is not None
+            }
             with ExitStack() as closing:
-                for client in {id(one): one for one in clients if callable(getattr(one, "close", None))}.values():
-                    closing.callback(client.close)
+                for client in clients.values():
+                    if callable(getattr(client, "close", None)):
+                        closing.callback(client.close)
                 closing.callback(opened.close)
 
 

@@ -380,7 +380,11 @@ class Mem0Memory(MemoryBase):
         writes = (entry.value for entry in self._outbox.entries(refused=True)) if self._outbox is not None else ()
         return [
             replace(
-                to_item(Record(id=write.key, memory=write.text, metadata=dict(write.metadata), **write.ids.given())),
+                to_item(
+                    Record.model_validate(
+                        {"id": write.key, "memory": write.text, "metadata": write.metadata, **write.ids.given()}
+                    )
+                ),
                 id=write.key,
             )
             for write in writes
