@@ -102,7 +102,7 @@ test-postgres: $(VENV)/.dev
 # The cluster keeps what the tests store.
 # What needs one database alone: no server that is stopped, no database of its own, no plan of a statement.
 ON_CITUS := suite_postgres versions_postgres states candidates bulk_insertion concurrent_writes copying \
-	erasures_postgres forgetting_elsewhere same_ranking \
+	erasures_postgres facts_postgres forgetting_elsewhere same_ranking staleness_postgres \
 	store_suites thousands_of_users_postgres turns
 
 test-citus: $(VENV)/.dev
