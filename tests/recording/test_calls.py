@@ -275,3 +275,15 @@ def test_ids_that_no_store_takes_are_refused_at_once(recorder: InteractionRecord
 def test_names_and_arguments_that_cannot_be_recorded_are_refused_at_once(name: Any, params: Any) -> None:
     with pytest.raises(TypeError, match="a name is a text and `params` are a mapping"):
         record_tool(name, params=params)
+
+
+def test_secrets_are_masked_and_long_texts_shortened(sink: ListSink, tmp_path: Any) -> None:
+    options = RecordingOptions(max_content_length=60)
+    tool = record_tool("t", params={"api_key": "abc", "url": "postgres://me:pw12@host/db"})
+    with InteractionRecorder(sink, tmp_path / "waiting.db", options) as recorder, recorder.trace(), tool as call:
+        call.output("Bearer " + "a" * 30 + " " + "x" * 100)
+    asked, answered = sink.in_order()
+    assert asked.params == {"api_key": "[secret]", "url": "postgres://[secret]@host/db"}
+    assert "aaaa" not in answered.content
+    assert answered.content.endswith("characters]")
+    assert len(answered.content) <= 60

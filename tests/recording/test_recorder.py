@@ -266,3 +266,49 @@ def test_interactions_survive_their_json_form() -> None:
     assert Interaction.from_json(one.to_json()) == one
     assert Interaction.load(one.dump()) == one
     assert one.to_json()["timestamp"] == "2023-11-14T22:13:20.123456+00:00"
+
+
+def test_a_store_that_stands_still_delays_no_call(recorder: InteractionRecorder, sink: ListSink) -> None:
+    sink.gate.clear()
+    ask(recorder, 200)
+    assert recorder.status().recorded == 400
+    assert recorder.status().waiting_bytes > 0
+    assert sink.records == {}
+    sink.gate.set()
+    assert recorder.close()
+    assert len(sink.records) == 400
+
+
+def test_recorders_of_two_threads_share_a_file_and_store_each_record_once(tmp_path: Path, sink: ListSink) -> None:
+    first, second = (InteractionRecorder(sink, tmp_path / FILE, backoff=EAGER) for _ in range(2))
+    ask(first, 20)
+    ask(second, 20, start=50)
+    assert first.flush()
+    assert second.flush()
+    assert len(sink.records) == 80
+    assert first.close()
+    assert second.close()
+
+
+def test_what_is_held_is_written_when_the_recorder_is_closed(tmp_path: Path, sink: ListSink) -> None:
+    recorder = InteractionRecorder(sink, tmp_path / FILE)
+    with files_of_at_most(10):
+        ask(recorder, 1)
+    assert recorder.status().held == 2
+    assert recorder.close()
+    assert len(sink.records) == 2
+
+
+def test_threads_share_a_full_file_without_losing_count(tmp_path: Path, sink: ListSink) -> None:
+    recorder = InteractionRecorder(sink, tmp_path / FILE, RecordingOptions(max_pending_bytes=20_000))
+    sink.gate.clear()
+    threads = [threading.Thread(target=ask, args=(recorder, 50, 100 * number)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    status = recorder.status()
+    assert status.recorded + status.rejected == 4 * 50 * 2
+    sink.gate.set()
+    assert recorder.close()
+    assert len(sink.records) == status.recorded

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,11 +17,13 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
+from opentelemetry.trace import SpanKind, StatusCode, get_current_span
 
 import devmem
 from devmem import WorkflowRunner, load_workflow, open_stores, record_knowledge, record_tool, telemetry
 from devmem.errors import ItemNotFoundError
+from devmem.storage import Filter
 
 TEAM = """\
 memory:
@@ -129,6 +132,29 @@ def test_an_error_is_named_without_its_text(observed: Observed, tmp_path: Path) 
     assert failed.attributes["gen_ai.operation.name"] == "update_memory"
 
 
+def test_the_metric_has_the_duration_and_no_ids(observed: Observed, tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        memory.add("The venue is booked.", user="ann")
+        memory.search("venue", user="ann")
+        memory.search("band", user="ann")
+    points = {point.attributes["gen_ai.operation.name"]: point for point in observed.points()}
+    assert points["search_memory"].count == 2
+    assert 0 < points["search_memory"].sum < 60
+    assert points["search_memory"].explicit_bounds[:3] == (0.01, 0.02, 0.04)
+    assert set(points["search_memory"].attributes) == {"gen_ai.operation.name", "gen_ai.provider.name"}
+
+
+def test_a_store_behind_a_service_is_a_client_with_its_address(observed: Observed) -> None:
+    address = "postgresql://ann:secret@db.example.com:6432/notes"
+    with telemetry.memory_operation("search_memory", "notes", (address,)):
+        pass
+    span = observed.span("search_memory")
+    assert span.kind is SpanKind.CLIENT
+    attributes = dict(span.attributes or {})
+    assert (attributes["server.address"], attributes["server.port"]) == ("db.example.com", 6432)
+    assert "secret" not in str(attributes)
+
+
 def test_a_run_is_a_tree_of_spans_and_its_records_have_the_id_of_the_trace(observed: Observed, tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text(TEAM)
     workflow = load_workflow(tmp_path / "team.yaml")
@@ -153,6 +179,22 @@ def test_a_run_is_a_tree_of_spans_and_its_records_have_the_id_of_the_trace(obser
     chat = observed.attributes("chat extractive")
     assert (chat["gen_ai.operation.name"], chat["gen_ai.provider.name"]) == ("chat", "extractive")
     assert observed.attributes("invoke_agent helper")["gen_ai.agent.name"] == "helper"
+
+
+def test_what_happens_in_a_dropped_request_is_dropped_and_still_measured(observed: Observed, tmp_path: Path) -> None:
+    dropping = TracerProvider(sampler=ParentBased(ALWAYS_OFF))
+    dropping.add_span_processor(SimpleSpanProcessor(observed.exporter))
+    telemetry.enable(tracer_provider=dropping, meter_provider=observed.meters)
+    with dropping.get_tracer("test").start_as_current_span("request") as request:
+        with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+            memory.add("The venue is booked.")
+            (found,) = memory.search("venue")
+        assert get_current_span() is request
+    assert observed.spans == []
+    assert {point.attributes["gen_ai.operation.name"] for point in observed.points()} == {
+        "create_memory_store", "create_memory", "search_memory",
+    }  # fmt: skip
+    assert found.item.scope.trace == f"{request.get_span_context().trace_id:032x}"
 
 
 def test_calls_are_spans_without_a_recorder_and_their_errors_too(observed: Observed) -> None:
@@ -185,6 +227,12 @@ def test_nothing_is_emitted_or_imported_until_it_is_enabled(tmp_path: Path) -> N
     assert done.stdout.strip() == "[]"
 
 
+def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with pytest.raises(devmem.errors.MissingExtraError, match=r"\[otel\]"):
+        telemetry.enable()
+
+
 def test_the_program_of_opentelemetry_finds_it() -> None:
     (found,) = entry_points(group="opentelemetry_instrumentor", name="devmem")
     instrumentor = found.load()()
@@ -192,3 +240,15 @@ def test_the_program_of_opentelemetry_finds_it() -> None:
     assert telemetry.is_enabled()
     instrumentor.uninstrument()
     assert not telemetry.is_enabled()
+
+
+def test_logs_have_no_texts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "team.yaml").write_text(TEAM)
+    workflow = load_workflow(tmp_path / "team.yaml")
+    caplog.set_level(logging.DEBUG, logger="devmem")
+    with open_stores(workflow) as stores, WorkflowRunner(workflow, stores) as runner:
+        runner.run("The xylophone is purple.")
+        runner.run("Which colour has the xylophone?")
+        stores["notes"].erase(where=Filter())
+    assert "notes" in caplog.text
+    assert "xylophone" not in caplog.text
