@@ -14,16 +14,19 @@ from typing import Final
 
 from rich.console import Console
 
-from devmem import MemoryBase, MemoryItem, Workflow, load_workflow, open_stores
-from devmem.messages import Message, Role
-from devmem.recording import (
-    InteractionRecorder,
-    pending_file,
+from devmem import (
+    MemoryBase,
+    MemoryItem,
+    Workflow,
+    load_workflow,
+    open_stores,
     record_agent,
     record_knowledge,
     record_llm,
     record_tool,
 )
+from devmem.messages import Message, Role
+from devmem.recording import InteractionRecorder, pending_file
 from devmem.stores import ChatRequest, MemoryQuery, open_chat_model
 from devmem.views.diagrams import call_tree, timeline_lines, tree_lines
 from devmem.workflow import session_folder
