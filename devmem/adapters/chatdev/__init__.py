@@ -32,7 +32,7 @@ def install(
     again replaces the arguments.
 
     Args:
-        user: whose items agents see beside the unscoped ones, and who owns the items that they write; None is nobody.
+        user: whose items agents see beside the unscoped ones, and who owns what they write; None stands for no user.
         options: token budget, language and order of what an agent is shown.
         mem0_client: returns the client of a `mem0` store for its ChatDev configuration; None has devmem make it.
         record_recalls: a workflow's file, whose log gets what agents are shown, as its key `record_recalls` says;
