@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -10,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from devmem.config import IndexConfig
 from devmem.search.indexes.doc_values import STRING_COLUMNS, DocEntry
-from devmem.search.indexes.index_set import IndexReader, IndexSet
+from devmem.search.indexes.index_set import IndexReader, IndexSet, SnapshotState, load_indexes, save_snapshot
 from devmem.search.indexes.scoring import encode_terms
 from devmem.stores import Vector
 from devmem.text.query_text import QueryText
@@ -152,3 +154,36 @@ def test_a_vector_that_is_not_of_unit_length_is_left_out(bad: float, caplog: pyt
     assert indexes.passages_without_vector(np.array([1, 2, 3])).tolist() == [2]
     indexes.add_vectors(np.array([2]), items[1].vector[np.newaxis])
     assert indexes.passages_without_vector(np.array([1, 2, 3])).tolist() == []
+
+
+def test_a_large_snapshot_is_shared_by_processes_and_outlives_its_file(tmp_path: Path) -> None:
+    """Replacing or removing the file, as saving and erasing do, changes nothing for those who have opened it."""
+    path, config = tmp_path / "store.db.faiss", IndexConfig(search="approximate")
+    state = SnapshotState(token="now", watermarks={}, expired_until=0.0)
+    vectors = np.random.default_rng(1).standard_normal((3000, 384), dtype=np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    indexes, rows = IndexSet(config), list(range(1, 3001))
+    indexes.add_items([DocEntry(row) for row in rows])
+    indexes.add_passages(rows, rows, [encode_terms(f"rain {row % 50}") for row in rows])
+    indexes.add_vectors(np.array(rows), vectors)
+    indexes.wait_for_build()
+    assert indexes.approximate
+    assert save_snapshot(path, indexes.parts(), state)
+
+    def answers(indexes: IndexSet) -> list[list[float]]:
+        reader = indexes.reader()
+        assert reader.vectors is not None
+        words = reader.postings.query(QueryText("rain 7")).top(20).tolist()
+        return [words, *(each.tolist() for each in reader.vectors.nearest(vectors[5], 20))]
+
+    loaded = load_indexes(path, config, lambda found: found == state)
+    assert loaded is not None
+    assert str(path) in Path("/proc/self/maps").read_text()
+    before = answers(loaded[0])
+    assert before == answers(indexes)
+    assert save_snapshot(path, IndexSet().parts(), state)
+    assert answers(loaded[0]) == before
+    path.unlink()
+    loaded[0].add_items([DocEntry(4000)])
+    loaded[0].remove(np.array([1, 2, 3]))
+    assert answers(loaded[0])[1][0] == 6

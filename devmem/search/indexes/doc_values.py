@@ -306,8 +306,8 @@ class DocValues:
             ValueError, KeyError: they are not such parts.
         """
         restored = cls()
-        restored._rows = RowColumn(np.array(parts["rows"], dtype=np.int64))
-        restored._columns = {name: np.array(parts[name], dtype=kind) for name, kind in _TYPES.items()}
+        restored._rows = RowColumn(np.asarray(parts["rows"], dtype=np.int64))
+        restored._columns = {name: np.asarray(parts[name], dtype=kind) for name, kind in _TYPES.items()}
         if any(len(column) != restored._rows.used for column in restored._columns.values()):
             raise ValueError("its columns are not of one length")
         restored._strings = StringTable.restore(parts["strings"])

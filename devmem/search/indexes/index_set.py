@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 import logging
+import struct
+import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import reduce
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Final, Self
-from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +32,16 @@ from devmem.text.files import replace_file
 Parts = dict[str, NDArray[Any]]
 """Arrays by name."""
 
-_VERSION: Final = 9
-_HEAD: Final = "head.json"
+_VERSION: Final = 10
+_START: Final = struct.Struct("<II")
+_ALIGNED: Final = 64
+"""Each array begins at a multiple of this many bytes of the file."""
+_MAP_FROM: Final = 1 << 20
+"""Bytes of a file from which it is mapped: a mapping keeps a file descriptor, and a process may have many stores."""
 _LOG: Final = logging.getLogger(__name__)
 _MOST_PACKED: Final = 1 << 22
 """Bytes of an array up to which it is packed, which takes some 40 ms."""
-_DAMAGE: Final = (BadZipFile, zlib.error, EOFError, ValueError, KeyError, TypeError, IndexError, RuntimeError)
+_DAMAGE: Final = (struct.error, zlib.error, ValueError, KeyError, TypeError, IndexError, RuntimeError)
 """Exceptions that a damaged file raises; `RuntimeError` is also FAISS's, for bytes that are not an index."""
 
 
@@ -61,48 +67,47 @@ def save_snapshot(path: Path, parts: Parts, state: SnapshotState) -> bool:
     return True
 
 
-class _Pieces(io.RawIOBase):
-    """Takes what is written to it in pieces."""
-
-    def __init__(self) -> None:
-        self.pieces: list[bytes] = []
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, piece: Any) -> int:  # noqa: ANN401 - whatever has bytes
-        self.pieces.append(bytes(piece))
-        return len(self.pieces[-1])
-
-
-def _written(parts: Parts, state: SnapshotState) -> Iterator[bytes]:
-    """Yield the file piece by piece: a zip archive with the bytes of each array, and a head that describes them."""
-    file = _Pieces()
-    head = {
-        "version": _VERSION,
-        "state": asdict(state),
-        "arrays": {name: [part.dtype.str, part.shape] for name, part in parts.items()},
-    }
-    with ZipFile(file, "w") as archive:
-        archive.writestr(_HEAD, json.dumps(head))
-        for name, part in parts.items():
-            raw = np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
-            # Codes and bytes of vectors are no smaller when they are packed.
-            packing = ZIP_STORED if name.startswith("vectors/") or len(raw) > _MOST_PACKED else ZIP_DEFLATED
-            archive.writestr(name, raw, compress_type=packing, compresslevel=1)
-            yield from file.pieces
-            file.pieces.clear()
-    yield from file.pieces
+def _written(parts: Parts, state: SnapshotState) -> list[bytes | memoryview]:
+    """Return the file in pieces: a checksum of what follows, the length of the head, the head as JSON, each array."""
+    arrays, pieces = {}, list[bytes | memoryview]()
+    for name, part in parts.items():
+        raw = np.ascontiguousarray(part).reshape(-1).view(np.uint8).data
+        # Codes and bytes of vectors are no smaller when they are packed.
+        packed = len(raw) <= _MOST_PACKED and not name.startswith("vectors/")
+        pieces.append(zlib.compress(raw, 1) if packed else raw)
+        arrays[name] = [part.dtype.str, part.shape, packed, len(pieces[-1])]
+        pieces.append(bytes(-len(pieces[-1]) % _ALIGNED))
+    head = json.dumps({"version": _VERSION, "state": asdict(state), "arrays": arrays}).encode()
+    head += b" " * (-(_START.size + len(head)) % _ALIGNED)
+    pieces = [_START.pack(0, len(head))[4:], head, *pieces]
+    return [reduce(lambda crc, piece: zlib.crc32(piece, crc), pieces, 0).to_bytes(4, "little"), *pieces]
 
 
-def _opened(path: Path) -> ZipFile:
-    return ZipFile(path if key_of(path) is None else io.BytesIO(read_file(path)))
+def _head_and_arrays(path: Path) -> tuple[dict[str, Any], memoryview]:
+    """Return the head of a file and the bytes behind it, which processes share where the file is large.
+
+    A mapped file never changes: it is only ever replaced by another one, or removed, which Windows does not allow.
+
+    Raises:
+        OSError, EncryptionError: it cannot be read.
+        ValueError, struct.error: it is damaged.
+    """
+    if path.stat().st_size < _MAP_FROM or key_of(path) is not None or sys.platform == "win32":
+        content = memoryview(read_file(path))
+    else:
+        with path.open("rb") as file:
+            content = memoryview(mmap(file.fileno(), 0, access=ACCESS_READ))
+    checksum, length = _START.unpack_from(content)
+    if zlib.crc32(content[4:]) != checksum:
+        raise ValueError("its checksum is wrong")
+    end = _START.size + length
+    head: dict[str, Any] = json.loads(content[_START.size : end].tobytes())
+    return head, content[end:]
 
 
 def stored_sizes(path: Path) -> dict[str, int]:
     """Return the bytes of each array in a snapshot file."""
-    with _opened(path) as archive:
-        return {info.filename: info.compress_size for info in archive.infolist()}
+    return {name: size for name, (*_, size) in _head_and_arrays(path)[0]["arrays"].items()}
 
 
 _UNIT_TOLERANCE: Final = 1e-2
@@ -298,17 +303,17 @@ def load_indexes(
         is_current: whether the database can be followed from the moment of a snapshot.
     """
     try:
-        with _opened(path) as archive:
-            head = json.loads(archive.read(_HEAD))
-            if head["version"] != _VERSION:
-                return None
-            state = SnapshotState(**head["state"])
-            if not is_current(state):
-                return None
-            parts = {
-                name: np.frombuffer(archive.read(name), dtype=kind).reshape(shape)
-                for name, (kind, shape) in head["arrays"].items()
-            }
+        head, content = _head_and_arrays(path)
+        if head["version"] != _VERSION:
+            return None
+        state = SnapshotState(**head["state"])
+        if not is_current(state):
+            return None
+        parts, at = dict[str, NDArray[Any]](), 0
+        for name, (kind, shape, packed, size) in head["arrays"].items():
+            raw = content[at : at + size]
+            parts[name] = np.frombuffer(zlib.decompress(raw) if packed else raw, dtype=kind).reshape(shape)
+            at += size + -size % _ALIGNED
         indexes = IndexSet.restore(parts, config)
     except FileNotFoundError:
         return None

@@ -244,7 +244,7 @@ class PassageMap:
             ValueError, KeyError: they are not such parts.
         """
         restored = cls()
-        passages, rows = np.array(parts["passages"], dtype=np.int64), np.array(parts["rows"], dtype=np.int64)
+        passages, rows = parts["passages"], parts["rows"]
         if len(passages) != len(rows):
             raise ValueError(f"{len(passages)} passages of {len(rows)} rows")
         restored._passages, restored._rows, restored._used = passages, rows, len(rows)

@@ -387,7 +387,7 @@ class PostingsIndex:
             ValueError, KeyError: they are not such parts.
         """
         index = cls()
-        index._texts = Texts(np.array(parts["rows"]), np.array(parts["lengths"]))
+        index._texts = Texts(parts["rows"], parts["lengths"])
         if "terms" in parts:
             index._segments = (Segment.restore(parts, index._texts),)
         return index

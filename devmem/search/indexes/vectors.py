@@ -187,6 +187,8 @@ class _Indexed(_Part):
 
         super().__init__(rows)
         self._codes, self._compared = codes, compared
+        self._memory: Sequence[NDArray[Any]] = ()
+        """Arrays that FAISS reads without owning them."""
         self._both = faiss.IndexRefine(codes, compared)
         # FAISS never moves them, as no vector is added.
         held = compared.codes
@@ -303,19 +305,23 @@ class _Indexed(_Part):
 
     @classmethod
     def restore(cls, saved: Mapping[str, NDArray[Any]]) -> _Indexed:
-        """Return the index that was saved.
+        """Return the index that was saved; its vectors stay in that memory, which may be a file's.
 
         Raises:
             ValueError, KeyError, RuntimeError: it is none.
         """
         import faiss
 
-        codes, compared = (faiss.deserialize_index(saved[name]) for name in ("codes", "compared"))
+        reader: Any = faiss.ZeroCopyIOReader  # type: ignore[attr-defined] # FAISS's stubs do not know it.
+        held = [saved[name] for name in ("codes", "compared")]
+        codes, compared = (faiss.read_index(reader(faiss.swig_ptr(memory), memory.nbytes)) for memory in held)
         if (type(codes), type(compared)) != (faiss.IndexPQFastScan, faiss.IndexScalarQuantizer):
             raise ValueError("its index is of another kind")
         if not codes.ntotal == compared.ntotal == len(saved["rows"]):
             raise ValueError("its index is not that of its rows")
-        return cls(codes, compared, RowColumn(np.array(saved["rows"]), np.array(saved["dead"])))
+        restored = cls(codes, compared, RowColumn(saved["rows"], saved["dead"]))
+        restored._memory = held
+        return restored
 
 
 def _sampled(part: _Part, total: int) -> Vector:
