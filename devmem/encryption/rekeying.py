@@ -24,8 +24,6 @@ _LOGS: Final = ("-wal", "-shm", "-journal", ".lock", ".part")
 """Endings of files that belong to an open database or a writer at work."""
 _SEALED: Final = (".tombstones", ".json")
 """Endings of devmem's files that are not databases."""
-_FOLDERS: Final = {".files": "large attachments"}
-"""Endings of folders whose files are plain by nature, and what is in them."""
 _BLOCK_SIZE: Final = 1 << 20
 
 
@@ -54,8 +52,6 @@ def rekey(places: Sequence[Path], old: StoreKey | None, new: StoreKey | None) ->
         OSError: a file cannot be read or written; it was left unchanged.
     """
     files = [file for place in places for file in files_of(place) if not file.name.endswith(_LOGS)]
-    if new is not None:
-        _refuse_plain_folders(files)
     pending = [file for file in dict.fromkeys(files) if _is_pending(file, old, new)]
     for file in pending:
         if file.name.endswith(_CACHE):
@@ -67,17 +63,6 @@ def rekey(places: Sequence[Path], old: StoreKey | None, new: StoreKey | None) ->
             parts = [content] if new is None else list(seal([content], new))
             _replace(file, b"".join(parts))
     return pending
-
-
-def _refuse_plain_folders(files: Sequence[Path]) -> None:
-    for file in files:
-        for ending, what in _FOLDERS.items():
-            if file.parent.name.endswith(ending) and file.stat().st_size:
-                raise EncryptionError(
-                    file.parent,
-                    f"holds {what}, which are not encrypted in files: copy the items into an encrypted store of "
-                    "a workflow (`devmem copy`), and delete this one. Nothing was changed.",
-                )
 
 
 def _is_pending(file: Path, old: StoreKey | None, new: StoreKey | None) -> bool:

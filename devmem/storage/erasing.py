@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 from uuid import uuid4
@@ -36,13 +36,12 @@ def read_plans(tables: StoreTables) -> list[ErasePlan]:
 
 
 def _plan_of(key: str, plan: Mapping[str, Any]) -> ErasePlan:
-    ids, rows, attachments = (tuple(plan[name]) for name in ("ids", "rows", "attachments"))
-    return ErasePlan(id=key, ids=ids, rows=rows, attachments=attachments, items=plan["items"])
+    return ErasePlan(id=key, ids=tuple(plan["ids"]), rows=tuple(plan["rows"]), items=plan["items"])
 
 
 def write_plan(tables: StoreTables, plan: ErasePlan) -> None:
     """Record a plan, or what is left of it."""
-    payload = {"ids": plan.ids, "rows": plan.rows, "attachments": plan.attachments, "items": plan.items}
+    payload = {"ids": plan.ids, "rows": plan.rows, "items": plan.items}
     dialect = tables.dialect
     statement = (
         f"INSERT INTO pending({dialect.into}kind, key, payload) VALUES ({dialect.own}?, ?, ?) "
@@ -56,13 +55,12 @@ def end_plan(tables: StoreTables, plan: ErasePlan) -> None:
     tables.execute(f"DELETE FROM pending WHERE {tables.of} AND kind = ? AND key = ?", (_PLAN, plan.id))
 
 
-def erase_planned(tables: StoreTables, plan: ErasePlan) -> list[ErasePlan]:
-    """Erase what a plan names from the tables; return the other plans that it covers, which end with that."""
+def erase_planned(tables: StoreTables, plan: ErasePlan) -> None:
+    """Erase what a plan names from the tables; the other plans that it covers end with that."""
     Runs(tables).erase_versions(*planned(tables.dialect, plan.ids, plan.rows))
-    covered = [other for other in read_plans(tables) if other.id != plan.id and plan.covers(other)]
-    for other in covered:
-        end_plan(tables, other)
-    return covered
+    for other in read_plans(tables):
+        if other.id != plan.id and plan.covers(other):
+            end_plan(tables, other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,10 +107,6 @@ class ErasableStore(SqlReader):
     def _is_executed(self, plan: ErasePlan) -> bool:
         """Whether a living process is at work on a plan."""
 
-    @abstractmethod
-    def _attachments_of(self, bodies: Iterable[Any]) -> set[str]:
-        """Return the names of the files that stored versions refer to."""
-
     def select_erasable(self, request: EraseRequest) -> list[MemoryItem]:
         """Return the selected items; for those of which only older versions match, one such version."""
         chosen: dict[str, MemoryItem] = {}
@@ -158,14 +152,10 @@ class ErasableStore(SqlReader):
         stays = current - {each.item.id for each in found if each.is_current}
         ids = tuple(dict.fromkeys((*(each.item.id for each in found if each.item.id not in stays), *derived)))
         numbers = tuple(each.row for each in found if each.item.id in stays)
-        condition, values = planned(tables.dialect, ids, numbers)
-        with_files = f"{tables.dialect.position}(body, '.files/') > 0 AND ({condition})"
-        bodies = tables.execute(f"SELECT body FROM items WHERE {tables.of} AND {with_files}", values)
         # An item that two erasures plan at once is counted by the first of them, unless its process has died.
         counted = {one for plan in read_plans(tables) if self._is_executed(plan) for one in plan.ids}
         items = ids_among(tables, set(ids) - counted, f"COALESCE({NOW} OR archived, false)")
-        files = self._attachments_of(body for (body,) in bodies)
-        return ErasePlan(ids=ids, rows=numbers, attachments=tuple(sorted(files)), items=len(items))
+        return ErasePlan(ids=ids, rows=numbers, items=len(items))
 
     def planned_erasures(self) -> list[ErasePlan]:
         """Return the erasures that have begun and not ended: living processes are at work on them, or were killed."""

@@ -105,7 +105,6 @@ class ErasePlan:
     """Items that go with every version."""
     rows: tuple[int, ...] = ()
     """Versions of items that stay."""
-    attachments: tuple[str, ...] = ()
     items: int = 0
     """Number of items that were there when it began and that no other erasure had planned."""
     is_executed: bool = False

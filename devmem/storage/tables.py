@@ -24,6 +24,7 @@ from devmem.model.versions import GONE
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.search.indexes.scoring import EncodedTerms
 from devmem.search.query import SearchQuery
+from devmem.storage.attachments import inlined
 from devmem.storage.protocol import CollectionInfo
 from devmem.storage.sql import Dialect, Sql
 from devmem.storage.tombstones import erased_items
@@ -287,6 +288,20 @@ class StoreTables(ABC):
     def drop_vector_index(self) -> None:  # noqa: B027 - most have none
         """Drop what the database itself keeps to find vectors; the commit comes next."""
 
+    def insert_attachments(self, row: int, contents: Mapping[str, bytes]) -> None:
+        """Insert the attachments of a new version, by SHA-256; those that are there already are used again."""
+        into, own = self.dialect.into, self.dialect.own
+        inserted = f"INSERT INTO attachments({into}sha256, content) VALUES ({own}?, ?) ON CONFLICT DO NOTHING"
+        self.change_many(inserted, list(contents.items()))
+        used = f"INSERT INTO attachment_uses({into}sha256, row) VALUES ({own}?, ?)"
+        self.change_many(used, [(name, row) for name in contents])
+
+    def read_attachments(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the contents of attachments by SHA-256."""
+        among, values = self.dialect.among("sha256", names)
+        query = f"SELECT sha256, content FROM attachments WHERE {self.of} AND {among}"
+        return {name: bytes(content) for name, content in self.execute(query, values)}
+
     def note_hidden(self, rows: Sequence[int]) -> None:  # noqa: B027 - a database without caches has nothing to note
         """Note that a pending run does not show some current versions any more."""
 
@@ -361,9 +376,9 @@ class StoreDatabase(ABC):
         The source is valid until the function returns; the time is in seconds since the epoch.
         """
 
-    @abstractmethod
     def with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Return the items, in their order, with their attachments as they are read."""
+        """Return the items with their attachments as they were stored."""
+        return inlined(items, lambda names: self.read(lambda tables: tables.read_attachments(names)))
 
     @abstractmethod
     def exclusive(self, purpose: str) -> AbstractContextManager[None]:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from devmem.model.versions import RunState
+from devmem.storage.attachments import inlined
 from devmem.storage.changes import RECORDED
 from devmem.storage.protocol import Collection
 from devmem.storage.tables import NOW, NewItem, Origin, StoreTables
@@ -75,7 +76,7 @@ def _read_ended(tables: StoreTables, *, after: int, embedded: bool) -> list[_End
 def _ended(tables: StoreTables, row: int, *columns: Any, embedded: bool) -> _Ended:  # noqa: ANN401 - of the database
     *began, until, end_operation, end_run, end_actor, body = columns
     operation, run, actor, at = began
-    item = tables.load(row, body)
+    (item,) = inlined([tables.load(row, body)], tables.read_attachments)
     known = tables.embeddings([item.id], f"row = {row}").get(item.id) if embedded else None
     return _Ended(
         row=row,

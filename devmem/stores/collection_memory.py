@@ -256,7 +256,7 @@ class CollectionMemory(MemoryBase):
             return []
         logged = [file, f"{file}{STATES_SUFFIX}"] if file.endswith(".json") else [file]
         databases = [f"{each}{end}" for each in logged for end in ("", "-wal", "-shm")]
-        return [Path(name) for name in (*databases, f"{file}.faiss", f"{file}.files", f"{file}{SUFFIX}")]
+        return [Path(name) for name in (*databases, f"{file}.faiss", f"{file}{SUFFIX}")]
 
     def rewrite_files(self) -> Sequence[Residue]:
         """Remove the bytes of deleted values from the file beside a `.json` file; return what could not be reached."""

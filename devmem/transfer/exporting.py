@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from itertools import groupby
 
 from pydantic import JsonValue
 
 from devmem.model.filters import NAMED_FIELDS
 from devmem.model.items import MemoryContentSnapshot, MemoryItem, dump_item_json
-from devmem.model.message import AttachmentRef
-from devmem.storage.attachments import with_inline_attachments
 from devmem.stores.memory import MemoryBase
 from devmem.text.display import number_of, one_line, visible, well_formed
 from devmem.transfer.filling import fields_of
@@ -37,23 +34,15 @@ class Snapshot:
     """Paths of the items' metadata by which the store is searched."""
 
 
-def snapshot_of(store: MemoryBase, items: Iterable[MemoryItem], lost: Callable[[str], None]) -> Snapshot:
-    """Return a snapshot that is complete without the store: attachments kept in files are inlined.
-
-    `lost` is called with a message for each attachment whose file cannot be read.
-    """
+def snapshot_of(store: MemoryBase, items: Iterable[MemoryItem]) -> Snapshot:
+    """Return a snapshot of some items of a store."""
     return Snapshot(
         store=store.name,
         store_type=store.setup.store_type,
         exported_at=store.setup.clock(),
         fields=fields_of(store),
-        items=(with_inline_attachments(item, partial(_tell, item.id, lost)) for item in items),
+        items=items,
     )
-
-
-def _tell(item_id: str, lost: Callable[[str], None], ref: AttachmentRef, error: OSError) -> None:
-    named = ref.name or ref.attachment_id
-    lost(f"item {item_id!r}: the attachment {named!r} cannot be read: {ref.local_path}: {error.strerror or error}")
 
 
 def json_parts(snapshot: Snapshot) -> Iterator[str]:

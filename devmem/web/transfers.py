@@ -214,7 +214,7 @@ class Transfers:
         where = memory.guard.matching() if self._desk.user is not None else memory.guard.matching(user=ANY)
         if reason := record_export(memory.store, "", items=memory.store.count(where), where=where):
             _LOG.warning("%s", reason)
-        return EXPORTS[form](snapshot_of(memory.store, every_item(memory.store, where), _LOG.warning))
+        return EXPORTS[form](snapshot_of(memory.store, every_item(memory.store, where)))
 
 
 def _notes(found: DataFile) -> list[str]:

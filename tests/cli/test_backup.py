@@ -95,17 +95,6 @@ def test_a_damaged_backup_is_refused_and_nothing_is_changed(notes: Path, devmem:
     assert not list(tmp_path.glob("worse.db*"))
 
 
-def test_attachments_in_files_are_part_of_a_backup(notes: Path, devmem: Devmem, tmp_path: Path) -> None:
-    folder = notes.with_name("notes.db.files")
-    folder.mkdir()
-    (folder / ("a" * 64)).write_bytes(b"a large image")
-    devmem("backup", notes, tmp_path / "copy.db")
-    shutil.rmtree(folder)
-    notes.unlink()
-    devmem("restore", tmp_path / "copy.db", notes)
-    assert (folder / ("a" * 64)).read_bytes() == b"a large image"
-
-
 def test_what_a_killed_backup_left_is_removed_by_the_next_one(notes: Path, devmem: Devmem, tmp_path: Path) -> None:
     left = tmp_path / f"copy.db.{'a' * 32}.part"
     shutil.copy(notes, left)

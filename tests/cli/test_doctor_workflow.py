@@ -143,8 +143,11 @@ def test_damaged_and_refused_work_that_waits(team: Path, devmem: Devmem) -> None
     assert examined(devmem, path, code=1)[path.name]["sound"] is False
 
 
-@pytest.mark.parametrize("content", [None, b"another picture"])
-def test_attachments_are_compared_by_their_hash(tmp_path: Path, devmem: Devmem, content: bytes | None) -> None:
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [("DELETE FROM attachments", "is missing"), ("UPDATE attachments SET content = 'x'", "has another content")],
+)
+def test_attachments_are_compared_by_their_hash(tmp_path: Path, devmem: Devmem, change: str, said: str) -> None:
     uri = "data:image/png;base64," + "AAAA" * 40_000
     block = SnapshotBlock(block=MessageBlock(type="image", attachment=AttachmentRef(attachment_id="x", data_uri=uri)))
     path = tmp_path / "pictures.db"
@@ -152,12 +155,11 @@ def test_attachments_are_compared_by_their_hash(tmp_path: Path, devmem: Devmem, 
         item = MemoryItem(id="p", content_summary="p", output_snapshot=MemoryContentSnapshot(blocks=(block,)))
         collection.add([item])
     assert examined(devmem, path)["pictures.db"]["sound"]
-    (picture,) = (tmp_path / "pictures.db.files").iterdir()
-    picture.unlink()
-    if content is not None:
-        picture.write_bytes(content)
-    said = "the file is missing" if content is None else "the file has another content"
-    assert messages(examined(devmem, path, code=1)["pictures.db"], "error") == f"attachment {picture.name}: {said}"
+    devmem("doctor", path, "--salvage", tmp_path / "saved.json")
+    assert uri in (tmp_path / "saved.json").read_text(encoding="utf-8")
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(change.replace("'x'", "CAST('x' AS BLOB)"))
+    assert messages(examined(devmem, path, code=1)["pictures.db"], "error").endswith(f": it {said}")
 
 
 def test_a_store_that_cannot_be_made_leaves_the_others_to_be_examined(team: Path, devmem: Devmem) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from devmem import Filter, MemoryContentSnapshot, MemoryItem, Scope
+from devmem import Filter, MemoryContentSnapshot, Scope
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.storage import Collection, SearchQuery
 from devmem.stores import SnapshotBlock
@@ -30,14 +29,6 @@ _TEXTS = {
     "very long": "word " * 70_000,
     "one long word": "x" * 70_000,
 }
-
-
-def _content(ref: AttachmentRef) -> bytes:
-    """Return an attachment's bytes, inline or from its file."""
-    if ref.data_uri is not None:
-        return base64.b64decode(ref.data_uri.partition(",")[2])
-    assert ref.local_path is not None
-    return Path(ref.local_path).read_bytes()
 
 
 def _attached(name: str, content: bytes) -> SnapshotBlock:
@@ -149,37 +140,27 @@ class Content(Opening):
         assert collection.get([stored.id]) == [stored]
 
     def test_a_large_attachment_is_kept(self, opened: OpenCollection) -> None:
-        """Its bytes are there, wherever the place puts them, also after the place was opened again."""
-        content = bytes(range(256)) * 2000
-        snapshot = MemoryContentSnapshot(blocks=(_attached("x", content),))
+        """Also after the place was opened again."""
+        snapshot = MemoryContentSnapshot(blocks=(_attached("x", bytes(range(256)) * 2000),))
         stored = item("a large picture", id="1", output_snapshot=snapshot)
         first = opened(model=MODEL)
         first.add([stored])
-        self._check_attachment(first.get(["1"])[0], content)
-        (hit,) = first.search(SearchQuery(text="picture"))
-        self._check_attachment(hit.item, content)
+        assert first.get(["1"]) == [stored]
+        assert [hit.item for hit in first.search(SearchQuery(text="picture"))] == [replace(stored, embedding=None)]
         if self.persists:
             first.close()
-            self._check_attachment(opened(model=MODEL).recent(1)[0], content)
-
-    @staticmethod
-    def _check_attachment(found: MemoryItem, content: bytes) -> None:
-        assert found.output_snapshot is not None
-        ref = found.output_snapshot.blocks[0].block.attachment
-        assert ref is not None
-        assert (ref.attachment_id, ref.name, ref.mime_type) == ("x", "x.png", "image/png")
-        assert _content(ref) == content
+            assert opened(model=MODEL).recent(1) == [stored]
 
     def test_two_items_may_share_an_attachment(self, collection: Collection) -> None:
         """Deleting one item leaves the other its attachment."""
-        content = b"shared" * 40_000
-        snapshot = MemoryContentSnapshot(blocks=(_attached("x", content),))
-        collection.add([item("one", id="1", input_snapshot=snapshot), item("two", id="2", output_snapshot=snapshot)])
+        snapshot = MemoryContentSnapshot(blocks=(_attached("x", b"shared" * 40_000),))
+        one, two = item("one", id="1", input_snapshot=snapshot), item("two", id="2", output_snapshot=snapshot)
+        collection.add([one, two])
         collection.delete(ids=["1"])
-        self._check_attachment(collection.get(["2"])[0], content)
+        assert collection.get(["2"]) == [two]
         collection.delete(ids=["2"])
-        collection.add([item("three", id="3", output_snapshot=snapshot)])
-        self._check_attachment(collection.get(["3"])[0], content)
+        collection.add([one])
+        assert collection.get(["1"]) == [one]
 
     def test_a_data_uri_that_is_none_is_kept_as_it_came(self, collection: Collection) -> None:
         """Nothing is dropped because it could not be understood."""

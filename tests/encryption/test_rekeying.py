@@ -142,14 +142,6 @@ with devmem.open(sys.argv[1], key=bytes(range(32)), embedding=None) as memory:
     assert count(file, OLD) == 21
 
 
-def test_large_attachments_in_files_refuse_to_be_encrypted(tmp_path: Path) -> None:
-    make(tmp_path / "notes.db", None)
-    (tmp_path / "notes.db.files").mkdir()
-    (tmp_path / "notes.db.files" / ("0" * 64)).write_bytes(b"content")
-    assert "devmem copy" in rekey(tmp_path / "notes.db", None, NEW, code=2)
-    assert count(tmp_path / "notes.db", None) == 20
-
-
 def test_a_workflow_is_encrypted_with_its_sessions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = store_of("brain", tmp_path)
     block = store["config"].pop("encryption")  # type: ignore[attr-defined]

@@ -136,7 +136,7 @@ def test_an_attachment_that_does_not_fit(small_disk: Path) -> None:
     block = SnapshotBlock(block=MessageBlock(type="image", attachment=AttachmentRef(attachment_id="x", data_uri=uri)))
     collection = SqliteCollection(small_disk / "store.db")
     collection.add([MemoryItem(id="before", content_summary="before")])
-    with pytest.raises(CollectionUnwritableError, match="attachment"):
+    with pytest.raises(CollectionUnwritableError, match="disk is full"):
         collection.add(
             [MemoryItem(id="huge", content_summary="huge", output_snapshot=MemoryContentSnapshot(blocks=(block,)))]
         )

@@ -82,7 +82,7 @@ def _check(path: Path) -> float:
     item, count = _item(10**7), 2_000
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("BEGIN")
-        tables = SqliteTables(connection, str(path), None, SqliteDialect(), frozenset())
+        tables = SqliteTables(connection, str(path), SqliteDialect(), frozenset())
         started = time.perf_counter()
         for _ in range(count):
             tables.erased_among([item])

@@ -21,10 +21,8 @@ from devmem.cli.targets import (
 from devmem.cli.terminal import Terminal
 from devmem.errors import CollectionError, CommandError
 from devmem.model.caller import DEFAULT_SESSION
-from devmem.model.message import AttachmentRef
 from devmem.model.results import FileReport
 from devmem.redaction import location_without_credentials
-from devmem.storage.attachments import AttachmentFiles, with_inline_attachments
 from devmem.storage.location_report import examine_location, repair_database
 from devmem.storage.opening import file_of
 from devmem.storage.sqlite import backup as backups
@@ -82,7 +80,7 @@ def doctor(
             f"file; {location_without_credentials(place)} is something else."
         )
     if salvage is not None and found is not None:
-        saved = _salvage(terminal, found, salvage)
+        saved = _salvage(found, salvage)
         terminal.report("note", f"{number_of(saved, 'item')} written to {salvage}; `devmem import` reads them")
     if as_json:
         mended = {} if repaired is None else {"repaired": repaired}
@@ -148,14 +146,9 @@ def _json_of(report: FileReport) -> dict[str, object]:
     }
 
 
-def _salvage(terminal: Terminal, found: Examination, out: Path) -> int:
+def _salvage(found: Examination, out: Path) -> int:
     """Write the readable items as an export; return their number."""
-    files = AttachmentFiles(found.path.with_name(found.path.name + ".files"))
-
-    def lost(ref: AttachmentRef, error: OSError) -> None:
-        terminal.report("error", f"the attachment {ref.name or ref.attachment_id!r} cannot be read: {error}")
-
-    items = [with_inline_attachments(files.resolve(item), lost) for item in readable_items(found.path, {})]
+    items = list(readable_items(found.path, {}))
     store_type = str(found.facts.get("store_type") or "")
     snapshot = Snapshot(store=found.path.stem, store_type=store_type, exported_at=time.time(), items=items)
     replace_file(out, (part.encode("utf-8") for part in json_parts(snapshot)))

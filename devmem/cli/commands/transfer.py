@@ -332,9 +332,8 @@ def export(
 ) -> None:
     """Write a store's items as JSON or Markdown.
 
-    `devmem import` reads the JSON back without loss. Attachments that the store keeps in files are included. Embeddings
-    are not: the store that imports the items makes its own. The store records the export, so that `devmem forget` can
-    name it if it may contain forgotten items.
+    `devmem import` reads the JSON back without loss. Embeddings are not included: the store that imports the items
+    makes its own. The store records the export, so that `devmem forget` can name it if it may contain forgotten items.
 
     Archived items are left out, and counted; `--archived` exports them instead, for another store.
 
@@ -343,7 +342,6 @@ def export(
     """
     check_anything_there(place)
     check_output(place, output)
-    lost: list[str] = []
     with opened(terminal, place, as_of=as_of, archived=archived) as source:
         now = nullcontext(source) if as_of is None and not archived else opened(terminal, place)
         count = _count(source, ids, newest, selection.where)
@@ -351,13 +349,9 @@ def export(
         items = _recorded(pick(source, ids, newest, selection.where, order), record)
         by_suffix = _BY_SUFFIX.get(output.suffix.lower() if output else "", SnapshotFormat.JSON)
         parts = markdown_parts if (snapshot_format or by_suffix) is SnapshotFormat.MARKDOWN else json_parts
-        deliver(terminal, parts(snapshot_of(source, items, lost.append)), output)
+        deliver(terminal, parts(snapshot_of(source, items)), output)
         if as_of is None and not archived and (left := count_archived(source, selection.where)):
             terminal.report("note", f"{number_of(left, 'item')} in the archive left out; `--archived` exports them")
-    for told in lost:
-        terminal.report("error", told)
-    if lost:
-        raise typer.Exit(EXIT_PARTLY)
 
 
 def _recorded(items: Iterable[MemoryItem], record: Callable[[], None]) -> Iterator[MemoryItem]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from uuid import uuid4
 
 import psycopg
@@ -19,14 +19,12 @@ import psycopg
 from devmem import telemetry
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionError
-from devmem.model.items import MemoryItem
 from devmem.models.embedder import ModelIdentity
 from devmem.search.query import SearchQuery
 from devmem.search.source import SearchSource
 from devmem.storage.erasing import end_plan, erase_planned
 from devmem.storage.erasure import ErasePlan, EraseResult, Residue
 from devmem.storage.opening import StoreMetadata
-from devmem.storage.postgres.attachments import inlined, read_attachments
 from devmem.storage.postgres.database import Access, Connection, composed, connect, run_alone, translate_errors
 from devmem.storage.postgres.hnsw import HnswIndex, drop_hnsw
 from devmem.storage.postgres.location import Location
@@ -113,14 +111,6 @@ class PostgresDatabase(StoreDatabase):
             return run(source, now)
 
         return self.transactions.read(search, settings=SEARCH_SETTINGS)
-
-    def with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Return the items with their attachments as they were stored."""
-
-        def read(names: Sequence[str]) -> dict[str, bytes]:
-            return self.transactions.read(lambda connection: read_attachments(connection, self.store, names))
-
-        return inlined(items, read)
 
     @contextmanager
     def exclusive(self, purpose: str) -> Iterator[None]:
@@ -219,9 +209,6 @@ class PostgresCollection(VersionedCollection):
             return False
         pid, start, begun = map(int, session)
         return bool(self._fetch(_IS_THERE, (pid, begun, start)))
-
-    def _attachments_of(self, bodies: Iterable[Any]) -> set[str]:  # noqa: ARG002 - rows of the database, which go too
-        return set()
 
     def finish_erasure(
         self,

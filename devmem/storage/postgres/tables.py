@@ -18,13 +18,7 @@ from devmem.model.items import MemoryItem, dump_item_json
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.search.indexes.scoring import EncodedTerms
-from devmem.storage.postgres.attachments import (
-    delete_unused,
-    externalized,
-    inlined,
-    insert_attachments,
-    read_attachments,
-)
+from devmem.storage.attachments import externalized, inlined
 from devmem.storage.postgres.database import Connection, composed, pipelined
 from devmem.storage.postgres.hnsw import drop_hnsw
 from devmem.storage.postgres.rows import (
@@ -132,9 +126,8 @@ class PostgresTables(StoreTables):
     def whole(self, clause: str, values: Sequence[object]) -> list[tuple[int, MemoryItem]]:
         """Return the rows and the items, with embeddings and attachments, that a clause after `WHERE` selects."""
         found = self.execute(f"{_SELECT_WHOLE} WHERE {clause}", values)
-        items = [item_from(*each) for each in found]
-        with_attachments = inlined(items, lambda names: read_attachments(self.connection, self.store, names))
-        return list(zip((row for row, *_ in found), with_attachments, strict=True))
+        items = inlined([item_from(*each) for each in found], self.read_attachments)
+        return list(zip((row for row, *_ in found), items, strict=True))
 
     def embeddings(self, ids: Sequence[str], shown: str) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of some items of a state that have them, by id."""
@@ -218,11 +211,10 @@ class PostgresTables(StoreTables):
         rows = self._new_rows(len(new))
         items: list[Row] = []
         passages: list[Row] = []
-        attachments: list[Mapping[str, bytes]] = []
+        attachments: dict[int, Mapping[str, bytes]] = {}
         embedded: list[tuple[int, bool, int, PassageEmbeddings]] = []
         for row, one, origin in zip(rows, new, origins, strict=True):
-            body, contents = externalized(one.prepared.item)
-            attachments.append(contents)
+            body, attachments[row] = externalized(one.prepared.item)
             items.append(_item_values(self.store, row, one, body, origin))
             is_current = origin.slot == "now"
             passages += _passage_rows(self.store, row, one.prepared, is_current=is_current)
@@ -230,7 +222,8 @@ class PostgresTables(StoreTables):
                 embedded.append((row, is_current, len(one.prepared.passages), one.embeddings))
         insert_rows(self.connection, [_of_items(items), _of_passages(passages), *_of_embeddings(self.store, embedded)])
         _count_terms(self.connection, self.store, passages)
-        insert_attachments(self.connection, self.store, rows, attachments)
+        for row, contents in attachments.items():
+            self.insert_attachments(row, contents)
         return rows
 
     def _leave_archive(self, ids: Sequence[str]) -> None:
@@ -280,7 +273,11 @@ class PostgresTables(StoreTables):
         """Delete versions permanently, with what only they use; return their number."""
         ((number, attachments),) = self.execute(_DELETE.format(store=self.store, condition=condition), values)
         if attachments:
-            delete_unused(self.connection, self.store, attachments)
+            unused = (
+                "NOT EXISTS (SELECT FROM attachment_uses AS used "
+                "WHERE used.store = attachments.store AND used.sha256 = attachments.sha256)"
+            )
+            self.change(f"DELETE FROM attachments WHERE {self.of} AND sha256 = ANY(?) AND {unused}", (attachments,))
         return int(number)
 
     def embed(self, embeddings: Sequence[tuple[int, PassageEmbeddings]]) -> None:

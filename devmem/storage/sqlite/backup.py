@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import sys
 from contextlib import closing
 from pathlib import Path
 
 from devmem.encryption import connect, key_of, protect
-from devmem.errors import CollectionDamagedError, CollectionUnwritableError, EncryptionError
+from devmem.errors import CollectionDamagedError, EncryptionError
 from devmem.storage.sqlite.collection import SqliteCollection
 from devmem.storage.sqlite.database import translate_errors
 from devmem.storage.sqlite.examination import connect_read_only
@@ -25,8 +24,7 @@ _BESIDE = ("-wal", "-shm", ".faiss")
 def back_up(path: Path, out: Path) -> int:
     """Copy a collection's file, while others may be writing to it, and check the copy; return its number of items.
 
-    The copy has the key of the file, if that has one. It is one file, with the large attachments in a folder beside it.
-    `devmem` opens it directly.
+    The copy has the key of the file, if that has one. `devmem` opens it directly.
 
     Raises:
         FileExistsError: there is something at `out` already.
@@ -50,7 +48,6 @@ def back_up(path: Path, out: Path) -> int:
     finally:
         for suffix in ("", "-journal", "-wal", "-shm"):
             Path(f"{partial}{suffix}").unlink(missing_ok=True)
-    _copy_attachments(path, out)
     return items
 
 
@@ -83,7 +80,6 @@ def restore(backup: Path, path: Path, *, force: bool = False) -> int:
             # What other processes hold in memory was built from the old rows.
             target.execute("UPDATE meta SET value = max(value, ?) + 1 WHERE key = 'generation'", (generation,))
             target.commit()
-    _copy_attachments(backup, path)
     return items
 
 
@@ -132,13 +128,3 @@ def _checked(connection: sqlite3.Connection, path: Path) -> int:
 def _damaged(path: Path, reason: str) -> CollectionDamagedError:
     what = " ".join(reason.split())
     return CollectionDamagedError(path, f"is damaged ({what}); nothing was changed. `devmem doctor` shows the damage.")
-
-
-def _copy_attachments(path: Path, out: Path) -> None:
-    """Copy the files of large attachments, which are named by their content."""
-    folder = path.with_name(path.name + ".files")
-    try:
-        if folder.is_dir():
-            shutil.copytree(folder, out.with_name(out.name + ".files"), dirs_exist_ok=True)
-    except (OSError, shutil.Error) as error:
-        raise CollectionUnwritableError(out, f"the attachments of {path} cannot be copied: {error}") from error

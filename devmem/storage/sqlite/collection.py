@@ -1,7 +1,7 @@
 """The SQLite collection: rows, full text and embeddings in one file, written in one transaction.
 
 Several processes may use the file at once (WAL). The search indexes are a cache in memory (`follower.py`). Erasing
-reaches the log, the index snapshot and the folder of attachments too.
+reaches the log and the index snapshot too.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -23,14 +23,13 @@ from devmem.config.store import IndexConfig
 from devmem.encryption import connect
 from devmem.errors import CollectionUnwritableError
 from devmem.models.embedder import ModelIdentity
-from devmem.storage.attachments import stored_names
 from devmem.storage.connections import empty_log, rewrite_pages, write_transaction
 from devmem.storage.erasing import end_plan, erase_planned, insert_marks, set_keys, write_plan
 from devmem.storage.erasure import ErasePlan, EraseRequest, EraseResult, Residue, search_files
 from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
 from devmem.storage.runs import planned
-from devmem.storage.sqlite.database import MEMORY, is_named, translate_errors
+from devmem.storage.sqlite.database import MEMORY, translate_errors
 from devmem.storage.sqlite.predicates import SqliteDialect
 from devmem.storage.sqlite.transactions import SqliteDatabase
 from devmem.storage.tables import StoreTables
@@ -169,33 +168,17 @@ class SqliteCollection(VersionedCollection):
         reached, residues = self.database.with_writer(
             lambda writer: self._clean_files(writer, words, partial(_is_kept, writer, plan), vacuum=vacuum)
         )
-        residues = [*self._attachments_left(done), *residues]
         if not residues:
             self.database.remove(lambda tables: end_plan(tables, done))
             self.database.with_writer(lambda writer: empty_log(writer, self.location))
         return EraseResult(items=plan.items, reached=tuple(reached), residues=tuple(residues))
 
-    def _attachments_of(self, bodies: Iterable[str]) -> set[str]:
-        return {name for body in bodies for name in stored_names(body)}
-
-    def _attachments_left(self, plan: ErasePlan) -> list[Residue]:
-        """Return the attachments that no item needs any more, and that could not be removed."""
-        attachments = self.database.attachments
-        if attachments is None:
-            return []
-        there = [name for name in plan.attachments if (attachments.folder / name).exists()]
-        left = self.database.with_writer(lambda writer: [name for name in there if not is_named(writer, name)])
-        reason = "the attachment could not be removed"
-        return [Residue(place=str(attachments.folder / name), reason=reason) for name in left]
-
     def _erase_planned(self, tables: StoreTables, plan: ErasePlan) -> ErasePlan:
         """Erase from the tables, and record what is left to do then: the files."""
-        files = {name for each in (plan, *erase_planned(tables, plan)) for name in each.attachments}
-        if self.database.attachments is not None:
-            self.database.attachments.released |= files
+        erase_planned(tables, plan)
         tables.set_property("erasures", int(tables.property("erasures") or 0) + 1)
         tables.set_property("snapshot", None)
-        done = ErasePlan(id=plan.id, attachments=tuple(sorted(files)))
+        done = ErasePlan(id=plan.id)
         write_plan(tables, done)
         return done
 
@@ -306,6 +289,7 @@ def _is_kept(connection: sqlite3.Connection, plan: ErasePlan, word: str) -> bool
         ("runs", "run || ' ' || COALESCE(actor, '')"),
         ("meta", "value"),
         ("states", "name || ' ' || value"),
+        ("attachments", "content"),
         ("sqlite_master", "sql"),
     )
     queries = (f"SELECT 1 FROM {table} WHERE instr({column}, ?) LIMIT 1" for table, column in places)

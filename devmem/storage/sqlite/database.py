@@ -38,11 +38,6 @@ T = TypeVar("T")
 _LOG: Final = logging.getLogger(__name__)
 
 
-def is_named(connection: sqlite3.Connection, name: str) -> bool:
-    """Whether a version of an item refers to an attachment."""
-    return connection.execute("SELECT 1 FROM items WHERE instr(body, ?) LIMIT 1", (name,)).fetchone() is not None
-
-
 MEMORY: Final = ":memory:"
 _CACHE_KIB: Final = 16_384
 """Memory for pages; SQLite's own 2 MB do not hold the texts of 10,000 memories."""
@@ -66,7 +61,7 @@ def prepare_file(location: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CollectionUnwritableError(location, f"its folder cannot be made: {error}") from error
-    remove_partial_files(path, Path(location + ".faiss"), Path(location + ".files"))
+    remove_partial_files(path, Path(location + ".faiss"))
     _refuse_lost_file(path)
     try:
         create_empty(path)

@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +21,7 @@ from devmem.encryption import connect, diagnose
 from devmem.errors import CollectionDamagedError, CollectionError, Finding
 from devmem.model.items import MemoryItem, load_item_json, why_unreadable
 from devmem.model.results import Fact, FileReport, damage, refused_embeddings, unfinished
-from devmem.storage.attachments import stored_names
+from devmem.storage.attachments import inlined
 from devmem.storage.opening import StoreMetadata
 from devmem.storage.properties import WORDS_ONLY
 from devmem.storage.protocol import StateKey
@@ -42,8 +42,6 @@ from devmem.storage.tables import NOW
 from devmem.storage.writing import PreparedItem
 from devmem.text.files import remove_leftovers
 
-_PART: Final = 1 << 20
-"""Bytes of an attachment that are read at once."""
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{32}\.part$")
 _MAX_MESSAGES: Final = 20
 """Maximum number of SQLite's own messages that are kept."""
@@ -63,6 +61,7 @@ _ORPHANS: Final = {
     "passages without an item": ("passages", "row NOT IN (SELECT row FROM items)"),
     "vectors without a passage": ("vectors", "passage NOT IN (SELECT passage FROM passages)"),
     "token codes without a passage": ("tokens", f"{PASSAGE_OF_PART} NOT IN (SELECT passage FROM passages)"),
+    "attachments that no item uses": ("attachments", "sha256 NOT IN (SELECT sha256 FROM attachment_uses)"),
 }
 """Rows that belong to nothing: table and condition, by what they are."""
 _WITHOUT_TERMS: Final = "SELECT row FROM items WHERE row NOT IN (SELECT row FROM passages) AND operation <> 'forget'"
@@ -84,7 +83,7 @@ class Examination:
     refused: dict[str, str] = field(default_factory=dict)
     """Why the model does not embed items that wait by themselves, by id."""
     attachments: list[Finding] = field(default_factory=list)
-    """Attachments whose file is missing or has another content."""
+    """Attachments that are missing or have another content."""
     without_terms: list[int] = field(default_factory=list)
     """Versions, by row number, without any passage: no search finds them."""
     orphans: dict[str, int] = field(default_factory=dict)
@@ -138,26 +137,12 @@ def _read_tables(found: Examination, connection: sqlite3.Connection) -> None:
     found.without_terms = [row for (row,) in connection.execute(_WITHOUT_TERMS)]
     refused = f"SELECT id, refusal FROM items WHERE {NOW} AND waiting AND refusal IS NOT NULL ORDER BY row"
     found.refused = dict(connection.execute(refused).fetchall())
-    folder = found.path.with_name(found.path.name + ".files")
-    bodies = connection.execute("SELECT CAST(body AS BLOB) FROM items WHERE instr(body, '.files/')")
-    named = sorted({name for (body,) in bodies for name in stored_names(body.decode("latin-1"))})
-    found.attachments = [
-        damage(f"attachment {name}: {problem}") for name in named if (problem := _problem(folder / name))
-    ]
-
-
-def _problem(file: Path) -> str:
-    """Return why an attachment is not what it was; empty when it is."""
-    digest = hashlib.sha256()
-    try:
-        with file.open("rb") as content:
-            while part := content.read(_PART):
-                digest.update(part)
-    except FileNotFoundError:
-        return "the file is missing"
-    except OSError as error:
-        return f"the file cannot be read: {error.strerror or error}"
-    return "" if digest.hexdigest() == file.name else "the file has another content"
+    used = "(SELECT DISTINCT sha256 FROM attachment_uses) LEFT JOIN attachments USING (sha256)"
+    for name, content in connection.execute(f"SELECT sha256, content FROM {used}"):
+        if content is None:
+            found.attachments.append(damage(f"attachment {name}: it is missing"))
+        elif hashlib.sha256(content).hexdigest() != name:
+            found.attachments.append(damage(f"attachment {name}: it has another content"))
 
 
 def _leftovers(path: Path) -> list[Path]:
@@ -166,7 +151,7 @@ def _leftovers(path: Path) -> list[Path]:
 
 
 def readable_items(path: Path, unreadable: dict[int, str]) -> Iterator[MemoryItem]:
-    """Yield every item that can be read, in the order in which they were stored.
+    """Yield every item that can be read, in the order in which they were stored, with attachments that can be read.
 
     `unreadable` gets the row numbers of the others, with the reasons.
 
@@ -175,7 +160,16 @@ def readable_items(path: Path, unreadable: dict[int, str]) -> Iterator[MemoryIte
         CollectionDamagedError: it is not a file of devmem, or not even its first page can be read.
     """
     with closing(connect_read_only(path)) as connection:
-        yield from _read_items(connection, unreadable)
+
+        def contents(names: Sequence[str]) -> dict[str, bytes]:
+            found: dict[str, bytes] = {}
+            for name in names:
+                with suppress(sqlite3.DatabaseError):
+                    found |= connection.execute("SELECT sha256, content FROM attachments WHERE sha256 = ?", (name,))
+            return found
+
+        for item in _read_items(connection, unreadable):
+            yield from inlined([item], contents)
 
 
 def _read_items(connection: sqlite3.Connection, unreadable: dict[int, str]) -> Iterator[MemoryItem]:
@@ -299,7 +293,7 @@ def _give_terms(connection: sqlite3.Connection, examined: Examination) -> int:
     """Insert the passages of versions that have none, which wait for new embeddings; return their number."""
     given = [row for row in examined.without_terms if row not in examined.unreadable]
     items = fetch_items(connection, given)
-    tables = SqliteTables(connection, str(examined.path), None, SqliteDialect(), frozenset())
+    tables = SqliteTables(connection, str(examined.path), SqliteDialect(), frozenset())
     tables.replace_passages({row: PreparedItem.of(item) for row, item in items.items()})
     waiting = "UPDATE items SET waiting = 1 WHERE row IN (SELECT value FROM json_each(?))"
     connection.execute(waiting, (json.dumps(given),))

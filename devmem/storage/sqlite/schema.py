@@ -73,6 +73,9 @@ CREATE TABLE runs(
 CREATE TABLE tombstones(
     digest TEXT PRIMARY KEY, owner TEXT NOT NULL, whole INTEGER NOT NULL, erasure TEXT NOT NULL, erased_at REAL NOT NULL
 ) WITHOUT ROWID;
+CREATE TABLE attachments(sha256 TEXT PRIMARY KEY, content BLOB NOT NULL);
+CREATE TABLE attachment_uses(row INTEGER, sha256 TEXT, PRIMARY KEY (row, sha256)) WITHOUT ROWID;
+CREATE INDEX attachment_uses_by_content ON attachment_uses(sha256);
 {PENDING_TABLE}CREATE TABLE states(kind TEXT, name TEXT, value BLOB NOT NULL, PRIMARY KEY (kind, name)) WITHOUT ROWID;
 CREATE TABLE exports(number INTEGER PRIMARY KEY, body TEXT NOT NULL);
 CREATE TABLE changes(number INTEGER PRIMARY KEY AUTOINCREMENT, row INTEGER NOT NULL, kind TEXT NOT NULL);
@@ -88,6 +91,10 @@ CREATE TRIGGER delete_version AFTER DELETE ON items BEGIN
         SELECT part FROM passages CROSS JOIN tokens ON {PARTS_OF_PASSAGE} WHERE row = old.row
     );
     DELETE FROM passages WHERE row = old.row;
+    DELETE FROM attachments WHERE sha256 IN (SELECT sha256 FROM attachment_uses WHERE row = old.row) AND NOT EXISTS (
+        SELECT 1 FROM attachment_uses AS used WHERE used.sha256 = attachments.sha256 AND used.row <> old.row
+    );
+    DELETE FROM attachment_uses WHERE row = old.row;
     INSERT INTO changes(row, kind) VALUES (old.row, 'gone');
 END;
 """

@@ -17,7 +17,7 @@ from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings
 from devmem.models.given_vectors import PREFIX
 from devmem.search.indexes.scoring import EncodedTerms
-from devmem.storage.attachments import AttachmentFiles
+from devmem.storage.attachments import externalized, inlined
 from devmem.storage.sql import Dialect, Sql
 from devmem.storage.sqlite import database
 from devmem.storage.sqlite.compact_rows import (
@@ -154,17 +154,16 @@ class SqliteTables(StoreTables):
         self,
         connection: sqlite3.Connection,
         location: str,
-        attachments: AttachmentFiles | None,
         dialect: Dialect,
         indexed: frozenset[str],
     ) -> None:
-        """Take a connection in a transaction, the file's path, its attachments, and how filters are written.
+        """Take a connection in a transaction, the file's path, and how filters are written.
 
         `indexed` are the metadata keys that have an index.
         """
         super().__init__(dialect, location)
         self._indexed = indexed
-        self.connection, self.attachments = connection, attachments
+        self.connection = connection
 
     def execute(self, statement: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Run a statement; return its rows, if it has any."""
@@ -188,11 +187,12 @@ class SqliteTables(StoreTables):
 
     def whole(self, clause: str, values: Sequence[object]) -> list[tuple[int, MemoryItem]]:
         """Return the rows and the items, with embeddings and attachments, that a clause after `WHERE` selects."""
-        found: list[tuple[int, MemoryItem]] = []
-        for row, body, digest, raw in self.execute(f"{_SELECT_WHOLE} WHERE {clause}", values):
-            item = load_item_json(body, digest, None if raw is None else decode_vectors([raw])[0])
-            found.append((row, item if self.attachments is None else self.attachments.resolve(item)))
-        return found
+        found = self.execute(f"{_SELECT_WHOLE} WHERE {clause}", values)
+        items = [
+            load_item_json(body, digest, None if raw is None else decode_vectors([raw])[0])
+            for _, body, digest, raw in found
+        ]
+        return list(zip((row for row, *_ in found), inlined(items, self.read_attachments), strict=True))
 
     def embeddings(self, ids: Sequence[str], shown: str) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of some items of a state that have them, by id."""
@@ -258,10 +258,8 @@ class SqliteTables(StoreTables):
 
     def size_bytes(self, items: int) -> int:  # noqa: ARG002 - as the files are
         """Return the size of the files on disk."""
-        if self.attachments is None:
-            return 0
         files = (Path(self.location + suffix) for suffix in ("", "-wal", ".faiss"))
-        return sum(file.stat().st_size for file in files if file.exists()) + self.attachments.size_bytes()
+        return sum(file.stat().st_size for file in files if file.exists())
 
     def property(self, name: str) -> str | int | None:
         """Return a recorded property of the store; None where it has none of the name."""
@@ -278,8 +276,7 @@ class SqliteTables(StoreTables):
 
     def _insert(self, new: NewItem, origin: Origin) -> int:
         prepared, item = new.prepared, new.prepared.item
-        has_none = item.input_snapshot is None and item.output_snapshot is None
-        body = item if has_none or self.attachments is None else self.attachments.externalize(item)
+        body, attachments = externalized(item)
         derived = 1 if item.provenance.parents else None
         values = (
             *item_columns(prepared),
@@ -296,6 +293,8 @@ class SqliteTables(StoreTables):
             passages = insert_passages(self.connection, row, prepared)
         if new.embeddings is not None:
             insert_embeddings(self.connection, passages, new.embeddings)
+        if attachments:
+            self.insert_attachments(row, attachments)
         return row
 
     def copy(self, row: int, origin: Origin) -> None:
@@ -304,6 +303,7 @@ class SqliteTables(StoreTables):
         copied = self.connection.execute(_COPY, (*began, row)).lastrowid
         for passage in passages_of_row(self.connection, row):
             copy_passage(self.connection, passage, copied or 0)
+        self.execute("INSERT INTO attachment_uses SELECT ?, sha256 FROM attachment_uses WHERE row = ?", (copied, row))
 
     def mark_deleted(self, rows: Sequence[int], origin: Origin) -> None:
         """Insert, for each of some current versions, the mark of a pending run that it deletes the item."""
@@ -317,11 +317,7 @@ class SqliteTables(StoreTables):
         return self._pruned(self.change(f"{_END}({condition})", (*change, *values)))
 
     def delete(self, condition: str, values: Sequence[object]) -> int:
-        """Delete versions, and release their attachments for the last of whose versions the file goes."""
-        if self.attachments is not None:
-            query = f"SELECT body FROM items WHERE ({condition}) AND instr(body, '.files/')"
-            for (body,) in self.execute(query, values):
-                self.attachments.release(body)
+        """Delete versions permanently, with what only they use; return their number."""
         return self._pruned(self.change(f"DELETE FROM items WHERE {condition}", values))
 
     def _pruned(self, changed: int) -> int:

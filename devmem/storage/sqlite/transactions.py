@@ -10,7 +10,7 @@ import logging
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -21,14 +21,12 @@ from filelock import FileLock
 from devmem.config.store import IndexConfig
 from devmem.errors import CollectionClosedError, CollectionError, CollectionUnwritableError
 from devmem.forks import UNFORKED, abandon, follow_forks
-from devmem.model.items import MemoryItem
 from devmem.models.embedder import ModelIdentity
 from devmem.search.indexes.codes import TokenCache
 from devmem.search.indexes.columns import GenerationCache, locked
 from devmem.search.indexes.doc_values import ConditionCache
 from devmem.search.query import SearchQuery
 from devmem.search.source import SearchSource
-from devmem.storage.attachments import AttachmentFiles
 from devmem.storage.connections import ConnectionPool, SharedLock, empty_log, read_transaction, write_transaction
 from devmem.storage.properties import claim
 from devmem.storage.protocol import Durability
@@ -74,7 +72,6 @@ class SqliteDatabase(StoreDatabase):
         self.model, self._closed = model.name if model else None, False
         self._index, self._indexed = index, frozenset(index.metadata if index else ())
         self.dialect = SqliteDialect(self._indexed)
-        self.attachments = AttachmentFiles(Path(f"{location}.files")) if self.in_file else None
         self._tokens, self._conditions = GenerationCache(TokenCache), ConditionCache()
         snapshot = Path(f"{location}.faiss") if self.in_file else None
         self.follower = SqliteFollower(index, snapshot_path=snapshot)
@@ -117,8 +114,6 @@ class SqliteDatabase(StoreDatabase):
         if self.in_file and self._opened_writer is not None:
             abandon(self._opened_writer)
             self._opened_writer = None
-        if self.attachments is not None:
-            self.attachments.discard_released()
 
     def _open_writer(self, model: ModelIdentity | None, store_type: str | None) -> sqlite3.Connection:
         """Open the connection for writing, which in memory is the only one."""
@@ -144,38 +139,22 @@ class SqliteDatabase(StoreDatabase):
         return writer
 
     def _tables(self, connection: sqlite3.Connection) -> SqliteTables:
-        return SqliteTables(connection, self.location, self.attachments, self.dialect, self._indexed)
+        return SqliteTables(connection, self.location, self.dialect, self._indexed)
 
     def write(self, operation: Callable[[StoreTables], T]) -> T:
-        """Run an operation in a write transaction; attachments that no item refers to any more are removed after it."""
+        """Run an operation in a write transaction."""
+
+        def change() -> T:
+            if self.in_file and database.file_identity(self.location) != self._file:
+                raise CollectionUnwritableError(
+                    self.location,
+                    "the file was moved, deleted or replaced while it was open; nothing was written: open the store "
+                    "again.",
+                )
+            return operation(self._tables(self._writer))
 
         def write() -> T:
-            writer, attachments = self._writer, self.attachments
-
-            def change() -> T:
-                if self.in_file and database.file_identity(self.location) != self._file:
-                    raise CollectionUnwritableError(
-                        self.location,
-                        "the file was moved, deleted or replaced while it was open; nothing was written: open the "
-                        "store again.",
-                    )
-                return operation(self._tables(writer))
-
-            try:
-                result = write_transaction(writer, change)
-            except BaseException:
-                if attachments is not None:
-                    attachments.discard_released()
-                raise
-            if attachments is not None and attachments.released:
-                try:
-                    # The write lock keeps others from referring to a file while it is removed.
-                    write_transaction(writer, attachments.remove_released, partial(database.is_named, writer))
-                except sqlite3.Error as error:
-                    # The deletion itself is committed.
-                    _LOG.warning("%s: attachments of deleted items were not removed (%s).", attachments.folder, error)
-                    attachments.discard_released()
-            return result
+            return write_transaction(self._writer, change)
 
         with UNFORKED, self._write_lock, translate_errors(self.location):
             self._check_writable()
@@ -275,10 +254,6 @@ class SqliteDatabase(StoreDatabase):
         except CollectionError as error:
             # The items are stored; the next search reports it, if it still holds.
             _LOG.warning("%s: the indexes do not follow what was written: %s", self.location, error)
-
-    def with_attachments(self, items: Sequence[MemoryItem]) -> list[MemoryItem]:
-        """Return the items with the references to their attachments as absolute paths."""
-        return list(map(self.attachments.resolve, items)) if self.attachments else list(items)
 
     @contextmanager
     def exclusive(self, purpose: str) -> Iterator[None]:

@@ -14,10 +14,7 @@ from markdown_it import MarkdownIt
 
 from devmem import MemoryContentSnapshot, MemoryItem, Scope
 from devmem.errors import DataFileError
-from devmem.messages import AttachmentRef, MessageBlock
-from devmem.storage import SqliteCollection
-from devmem.storage.attachments import with_inline_attachments
-from devmem.stores import Provenance, SnapshotBlock
+from devmem.stores import Provenance
 from devmem.transfer.exporting import Snapshot, fenced, json_parts, markdown_parts
 from devmem.transfer.importing.files import FileFormat
 from devmem.transfer.importing.formats import open_data
@@ -68,38 +65,6 @@ def test_an_export_that_was_cut_off_is_refused(tmp_path: Path) -> None:
         path.write_bytes(whole[:length])
         with pytest.raises(DataFileError):
             read(path)
-
-
-def test_the_bytes_of_a_large_attachment_travel_with_it(tmp_path: Path) -> None:
-    """The store keeps them in a file beside it; elsewhere that file does not exist."""
-    uri = "data:image/png;base64," + "QUJD" * 30_000
-    ref = AttachmentRef(attachment_id="a", mime_type="image/png", data_uri=uri)
-    block = SnapshotBlock(block=MessageBlock(type="image", attachment=ref))
-    item = MemoryItem(id="x", content_summary="a picture", output_snapshot=MemoryContentSnapshot(blocks=(block,)))
-    place = SqliteCollection(tmp_path / "here" / "a.db")
-    place.add([item])
-    (kept,) = place.get(["x"])
-    place.close()
-    lost: list[str] = []
-
-    def lose(ref: AttachmentRef, _error: OSError) -> None:
-        lost.append(ref.attachment_id)
-
-    inline = with_inline_attachments(kept, lose)
-    (ref_back,) = [entry.block.attachment for entry in inline.output_snapshot.blocks] if inline.output_snapshot else []
-    assert ref_back is not None
-    assert ref_back.data_uri == uri
-    other = SqliteCollection(tmp_path / "there" / "b.db")
-    other.add([inline])
-    (back,) = other.get(["x"])
-    other.close()
-    assert str(tmp_path / "there") in str(back.output_snapshot)
-    assert replace(back, output_snapshot=None) == replace(kept, output_snapshot=None)
-    assert lost == []
-    for file in (tmp_path / "here" / "a.db.files").iterdir():
-        file.unlink()
-    assert with_inline_attachments(kept, lose) == kept
-    assert lost == ["a"]
 
 
 def test_markdown_is_read_by_people() -> None:
