@@ -29,4 +29,4 @@ def recalls(workflow: Path, *options: object) -> list[Any]:
     """Return the steps in which agents of a workflow were shown something, oldest first."""
     text = run_devmem("shown", workflow, "--limit", 1000, "--json", *options).stdout
     steps: list[Any] = json.loads(text, object_hook=lambda fields: SimpleNamespace(**fields))
-    return sorted(steps, key=lambda step: step.step)
+    return sorted(steps, key=lambda step: step.id)

@@ -132,12 +132,32 @@ export interface StoredMemory {
   score?: number | null;
   metadata: Record<string, JsonValue>;
   version: string;
+  /** When it was stored; UTC. */
+  stored_at: string;
+  /** From then on it is neither found nor listed; UTC. */
   expires_at?: string | null;
   user?: string | null;
+  agent?: string | null;
+  session?: string | null;
+  conversation?: string | null;
+  trace?: string | null;
+  run?: string | null;
+  /** Kind of origin: `user`, `node`, `tool`, `file`, `import` or `summary`. */
+  source_kind: string;
+  /** Ids of the memories that it was derived from. */
+  parents: Array<string>;
+  /** Reliability, from 0 (in quarantine) to 1 (the user's own words). */
+  trust: number;
   /** Whether it is in quarantine, where no search finds it. */
   quarantined?: boolean;
   /** Why the store's guard put it there. */
   quarantine_reason?: string | null;
+  /** Of an exchange that `text` sums up, what the agent was told. */
+  input?: string | null;
+  /** Of an exchange that `text` sums up, what the agent said. */
+  output?: string | null;
+  /** Its files, without their bytes. */
+  attachments: Array<Record<string, JsonValue>>;
 }
 
 /** A request that was not carried out; `status` is the HTTP status, or 0 where no answer came. */

@@ -115,8 +115,11 @@ class Terminal:
         return self.out.encoding.lower().replace("_", "-") in ("utf-8", "utf8")
 
     def json(self, value: Any, *, indent: int | None = None) -> None:  # noqa: ANN401 - any JSON value
-        """Print a value, which may be a dataclass, as JSON on one line unless it is indented, in any encoding."""
-        value = to_jsonable_python(value)
+        """Print a value as JSON, on one line unless it is indented, in any encoding.
+
+        The value may hold dataclasses and models; keys of a model without a value are left out.
+        """
+        value = to_jsonable_python(value, exclude_none=True)
         text = json.dumps(value, ensure_ascii=False, indent=indent)
         if not self._is_utf8() or visible(text) != text:
             text = json.dumps(value, ensure_ascii=True, indent=indent)

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, Generic, TypeVar
 
@@ -29,11 +28,11 @@ from devmem.errors import (
 from devmem.memory.reading import QUARANTINED
 from devmem.model.caller import acting_as
 from devmem.model.filters import Filter
-from devmem.model.items import LEAST_TRUST, MemoryItem, Provenance, SourceKind, is_quarantined
-from devmem.model.results import Hit, WriteOutcome
+from devmem.model.items import LEAST_TRUST, Provenance, SourceKind
+from devmem.model.results import WriteOutcome
 from devmem.server import requests
 from devmem.server.guard import Door, TokenAccess
-from devmem.server.requests import FoundMemory, MemoryChange, NewMemory, Text, problems_of
+from devmem.server.requests import MemoryChange, NewMemory, StoredMemory, Text, problems_of
 
 OPENAPI_PATH: Final = "/v1/openapi.json"
 """Path of the description of the interface, for which no token is needed."""
@@ -90,15 +89,6 @@ class ListRequest(requests.ListForm):
         return super().matching() & (QUARANTINED if self.quarantined else Filter(min_trust=LEAST_TRUST))
 
 
-class StoredMemory(FoundMemory):
-    """A memory, whole."""
-
-    expires_at: datetime | None = None
-    user: str | None = None
-    quarantined: bool = Field(default=False, description="Whether it is in quarantine, where no search finds it.")
-    quarantine_reason: str | None = Field(default=None, description="Why the store's guard put it there.")
-
-
 class MemoryPage(BaseModel):
     """Memories, and the number of all within reach where they are a page."""
 
@@ -148,17 +138,6 @@ class Endpoint(Generic[M]):
     status: HTTPStatus = HTTPStatus.OK
 
 
-def _stored(found: MemoryItem | Hit) -> StoredMemory:
-    item = found.item if isinstance(found, Hit) else found
-    return StoredMemory.of(
-        found,
-        expires_at=item.expires,
-        user=item.user,
-        quarantined=is_quarantined(item),
-        quarantine_reason=item.quarantine_reason,
-    )
-
-
 def _add(access: TokenAccess, _id: str, asked: NewMemories) -> Ids:
     source = Provenance(kind=SourceKind.NODE, name=access.actor or _HTTP_CLIENT)
     outcomes = access.memory.add_outcomes([one.model_dump(exclude_none=True) for one in asked.memories], source=source)
@@ -176,23 +155,23 @@ def _ids(outcomes: Sequence[WriteOutcome]) -> Ids:
 
 def _list(access: TokenAccess, _id: str, asked: ListRequest) -> MemoryPage:
     items, total = asked.items(access.memory)
-    return MemoryPage(memories=[_stored(item) for item in items], total=total)
+    return MemoryPage(memories=[StoredMemory.of(item) for item in items], total=total)
 
 
 def _search(access: TokenAccess, _id: str, asked: SearchRequest) -> MemoryPage:
     with access.memory.archived() if asked.archived else nullcontext(access.memory) as reader:
-        return MemoryPage(memories=[_stored(hit) for hit in asked.hits(reader)])
+        return MemoryPage(memories=[StoredMemory.of(hit) for hit in asked.hits(reader)])
 
 
 def _get(access: TokenAccess, item_id: str, _asked: None) -> StoredMemory:
     record = access.memory.get(item_id)
     if record is None:
         raise ItemNotFoundError(item_id)
-    return _stored(record)
+    return StoredMemory.of(record)
 
 
 def _change(access: TokenAccess, item_id: str, asked: MemoryChange) -> StoredMemory:
-    return _stored(asked.apply(access.memory, item_id))
+    return StoredMemory.of(asked.apply(access.memory, item_id))
 
 
 def _forget(access: TokenAccess, item_id: str, _asked: None) -> ForgottenCount:

@@ -1,11 +1,13 @@
-"""Requests and answers that HTTP and MCP share: their JSON, its schema, and what carries them out on a memory."""
+"""Requests and answers that HTTP, MCP and the command line share: their JSON, its schema, and what carries them out."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable
 from contextlib import nullcontext
+from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Self, TypeAlias
+from typing import Annotated, Final, Self, TypeAlias
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, ValidationError
 
@@ -13,9 +15,9 @@ from devmem.config.filter_forms import FilterForm, load_filter
 from devmem.memory import Memory
 from devmem.memory.reading import MemoryReader
 from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem
+from devmem.model.items import MemoryItem, is_quarantined
 from devmem.model.results import Hit
-from devmem.model.times import TIME_KEYS
+from devmem.model.times import TIME_KEYS, datetime_of
 
 
 def _of_json(value: object) -> object:
@@ -168,6 +170,93 @@ class FoundMemory(BaseModel):
                 **more,
             }
         )
+
+
+class StoredMemory(FoundMemory):
+    """A memory, whole."""
+
+    stored_at: datetime = Field(description="When it was stored; UTC.")
+    expires_at: datetime | None = Field(default=None, description="From then on it is neither found nor listed; UTC.")
+    user: str | None = None
+    agent: str | None = None
+    session: str | None = None
+    conversation: str | None = None
+    trace: str | None = None
+    run: str | None = None
+    source_kind: str = Field(description="Kind of origin: `user`, `node`, `tool`, `file`, `import` or `summary`.")
+    parents: list[str] = Field(description="Ids of the memories that it was derived from.")
+    trust: float = Field(description="Reliability, from 0 (in quarantine) to 1 (the user's own words).")
+    quarantined: bool = Field(default=False, description="Whether it is in quarantine, where no search finds it.")
+    quarantine_reason: str | None = Field(default=None, description="Why the store's guard put it there.")
+    input: str | None = Field(default=None, description="Of an exchange that `text` sums up, what the agent was told.")
+    output: str | None = Field(default=None, description="Of an exchange that `text` sums up, what the agent said.")
+    attachments: list[dict[str, JsonValue]] = Field(description="Its files, without their bytes.")
+
+    @classmethod
+    def of(cls, found: MemoryItem | Hit, **more: object) -> Self:
+        """Return the form of a memory, or of a hit with its score."""
+        item = found.item if isinstance(found, Hit) else found
+        sides = (item.input_snapshot, item.output_snapshot)
+        told, said = (side.text if side is not None and all(sides) else None for side in sides)
+        return super().of(
+            found,
+            stored_at=datetime_of(item.created_at),
+            expires_at=item.expires,
+            **asdict(item.scope),
+            source_kind=item.provenance.kind,
+            parents=item.provenance.parents,
+            trust=item.trust,
+            quarantined=is_quarantined(item),
+            quarantine_reason=item.quarantine_reason,
+            input=told,
+            output=said,
+            attachments=[one for side in sides if side is not None for one in side.attachment_overview()],
+            **more,
+        )
+
+
+SIGNALS: Final = ("similarity", "lexical", "recency", "rerank")
+"""The signals of a hit beside its score, in the order in which they are shown."""
+
+
+class RankedMemory(StoredMemory):
+    """A memory that a search found, with the signals that ranked it."""
+
+    store: str
+    passage: str | None = Field(default=None, description="The passage of a long text that was found.")
+    field: str | None = Field(default=None, description="The metadata field that was found.")
+    stale: str | None = Field(default=None, description="Why it may no longer hold.")
+    similarity: float | None = None
+    lexical: float | None = None
+    recency: float | None = None
+    rerank: float | None = None
+    parts: dict[str, float] = Field(description="Contributions to the score.")
+    waiting: bool = Field(description="Whether its embedding is pending.")
+    stages: list[str] | None = Field(default=None, description="Stages of a run at which it was recalled.")
+
+    @classmethod
+    def of(cls, found: MemoryItem | Hit, **more: object) -> Self:
+        """Return the form of a hit."""
+        signals = {name: getattr(found, name) for name in (*SIGNALS, "store", "passage", "field", "parts")}
+        return super().of(found, **signals, stale=getattr(found, "stale", "") or None, **more)
+
+
+def ranked(hits: Iterable[Hit], waiting: Collection[str] | None = None) -> list[RankedMemory]:
+    """Return the form of hits; `waiting` has the ids of items whose embedding is pending, by default `waiting_ids`."""
+    found = list(hits)
+    pending = waiting_ids(found) if waiting is None else waiting
+    return [RankedMemory.of(hit, waiting=hit.item.id in pending) for hit in found]
+
+
+def waiting_ids(hits: Iterable[Hit]) -> frozenset[str]:
+    """Return the ids of the items among the hits whose embedding is pending; each store has its own model."""
+    found = list(hits)
+    # A hit without a similarity tells something about its item only if the query had an embedding, and was searched:
+    # the latest items, which some stores return unasked, have no signal at all.
+    by_meaning = {hit.store for hit in found if hit.similarity is not None}
+    return frozenset(
+        hit.item.id for hit in found if hit.store in by_meaning and hit.similarity is None and hit.lexical is not None
+    )
 
 
 def problems_of(error: ValidationError) -> list[str]:

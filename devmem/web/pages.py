@@ -28,7 +28,7 @@ from devmem.text.files import DISK_FULL
 from devmem.text.moments import local
 from devmem.text.spelling import corrected
 from devmem.views.diagrams import transfers_of
-from devmem.views.documents import receipt_lines, workflow_receipt_lines
+from devmem.views.receipts import receipt_lines, workflow_receipt_lines
 from devmem.web import charts
 from devmem.web.desk import Desk, StoreAnswer
 from devmem.web.guard import CSRF_FIELD, MAX_BODY, PageGuard

@@ -15,7 +15,7 @@ from .conftest import Devmem, one_paragraph
 
 
 def texts(devmem: Devmem, path: Path) -> set[str]:
-    return {item["content_summary"] for item in json.loads(devmem("list", path, "--json").stdout)}
+    return {item["text"] for item in json.loads(devmem("list", path, "--json").stdout)}
 
 
 @pytest.fixture

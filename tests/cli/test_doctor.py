@@ -60,7 +60,7 @@ def test_an_item_that_cannot_be_read_is_reported_and_the_others_are_saved(
     assert notes.read_bytes() == before
     devmem("import", tmp_path / "new.db", tmp_path / "saved.json")
     shown = json.loads(devmem("list", tmp_path / "new.db", "--json").stdout)
-    assert sorted(item["content_summary"] for item in shown) == [TEXTS[n] for n in (0, 2, 3, 4)]
+    assert sorted(item["text"] for item in shown) == [TEXTS[n] for n in (0, 2, 3, 4)]
     refused = devmem("doctor", notes, "--salvage", tmp_path / "saved.json", code=2)
     assert "already exists and was not changed" in one_paragraph(refused)
 

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import devmem as library
 
 from .conftest import Devmem, StartDevmem, one_paragraph
+
+
+def exports(receipt: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the exports that the receipt of a workflow names."""
+    return [export for store in receipt["stores"] for export in store["exports"]]
 
 
 def test_a_workflow_is_forgotten_from(filled: Path, devmem: Devmem) -> None:
@@ -18,7 +24,7 @@ def test_a_workflow_is_forgotten_from(filled: Path, devmem: Devmem) -> None:
     assert "1 item of" in one_paragraph(refused)
     assert "add --yes" in one_paragraph(refused)
     done = json.loads(devmem("forget", filled, "--user", "u1", "--yes", "--json").stdout)
-    assert (done["forgotten"], done["not_reached"], done["exports"]) == (1, [], [])
+    assert (done["items"], done["residues"], exports(done)) == (1, [], [])
     assert [part["store"] for part in done["stores"]] == ["notes"]
     assert "no store has an item 'd1'" in one_paragraph(devmem("forget", filled, "--id", "d1", "--yes", code=2))
     assert "--session" in one_paragraph(devmem("forget", filled, "--user", "u1", "--session", "a/b", code=2))
@@ -32,14 +38,14 @@ def test_exports_and_backups_are_named(filled: Path, devmem: Devmem, tmp_path: P
     devmem("export", filled, "notes", "--id", "d3")
     devmem("backup", tmp_path / "notes.db", tmp_path / "saved.db")
     done = json.loads(devmem("forget", filled, "--user", "u1", "--yes", "--json").stdout)
-    assert [(made["kind"], made["place"], made["items"]) for made in done["exports"]] == [
+    assert [(made["kind"], made["place"], made["items"]) for made in exports(done)] == [
         ("export", str(every), 3),
         ("backup", str(tmp_path / "saved.db"), 3),
     ]
     shown = devmem("forget", filled, "notes", "--user", "u2", "--yes").stdout
     assert f"not reached: {own}: export of" in shown
     devmem("add", tmp_path / "notes.db", "Later than any export.", "--user", "u1")
-    assert json.loads(devmem("forget", filled, "--user", "u1", "--yes", "--json").stdout)["exports"] == []
+    assert exports(json.loads(devmem("forget", filled, "--user", "u1", "--yes", "--json").stdout)) == []
 
 
 def test_an_export_that_is_not_recorded_is_reported(filled: Path, devmem: Devmem, tmp_path: Path) -> None:
@@ -69,7 +75,7 @@ def test_a_printed_export_that_is_cut_off_is_recorded(
 def test_an_export_that_fails_is_not_recorded(filled: Path, devmem: Devmem, tmp_path: Path) -> None:
     devmem("export", filled, "notes", "--id", "d9", code=2)
     devmem("export", filled, "notes", "--output", tmp_path / "nowhere" / "notes.json", code=2)
-    assert json.loads(devmem("forget", filled, "--user", "u1", "--yes", "--json").stdout)["exports"] == []
+    assert exports(json.loads(devmem("forget", filled, "--user", "u1", "--yes", "--json").stdout)) == []
 
 
 def test_a_store_that_is_not_forgotten_from_shows_in_the_exit_code(filled: Path, devmem: Devmem) -> None:
@@ -81,7 +87,7 @@ def test_a_store_that_is_not_forgotten_from_shows_in_the_exit_code(filled: Path,
     filled.write_text(text.replace("memory:\n", log, 1), encoding="utf-8")
     for trial in (["--dry-run"], ["--yes"]):
         done = json.loads(devmem("forget", filled, "--user", "u1", "--json", *trial, code=1).stdout)
-        assert [left["place"] for left in done["not_reached"]] == ["log"]
+        assert [left["place"] for left in done["residues"]] == ["log"]
         assert str(damaged) not in done["reached"]
     assert "not reached: log: it cannot be used" in devmem("forget", filled, "--user", "u2", "--yes", code=1).stdout
 
@@ -91,7 +97,7 @@ def test_a_session_without_files_is_refused(filled: Path, devmem: Devmem) -> Non
     assert "no files of a session 'tpyo'; the sessions are: default" in refused
     assert not (filled.parent / ".devmem" / "tpyo").exists()
     assert json.loads(devmem("forget", filled, "--user", "u1", "--yes", "--session", "default", "--json").stdout)[
-        "forgotten"
+        "items"
     ]
 
 
@@ -128,7 +134,7 @@ def test_the_items_of_a_trace_are_forgotten(tmp_path: Path, devmem: Devmem) -> N
     data.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     devmem("import", place, data)
     done = json.loads(devmem("forget", place, "--trace", "trace-1", "--yes", "--json").stdout)
-    assert done["forgotten"] == 2
+    assert done["items"] == 2
     assert sorted(item["id"] for item in json.loads(devmem("list", place, "--json").stdout)) == ["n0", "n2"]
     assert "--trace is empty" in devmem("forget", place, "--trace", "", "--yes", code=2).stderr
 

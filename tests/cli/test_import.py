@@ -169,7 +169,7 @@ def test_rescued_writes_go_through_the_store_once(workflow: Path, devmem: Devmem
         assert "2 stored" in devmem("import", workflow, store, data).stdout
         assert "2 duplicate" in devmem("import", workflow, store, data).stdout
         assert len(shown(devmem, workflow, store)) == 2
-    assert "Output: It is at the lakehouse." in shown(devmem, workflow)[0]["content_summary"]
+    assert "Output: It is at the lakehouse." in shown(devmem, workflow)[0]["text"]
 
 
 def test_what_a_store_skips_is_counted_with_the_reasons(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_guessed_encoding_of_standard_input_names_it(devmem: Devmem, tmp_path:
     said = devmem("import", tmp_path / "a.db", "-", "--format", "text", stdin="Le café est fermé.\n".encode("cp1252"))
     assert "standard input is not UTF-8 and was read as" in said.stderr
     (item,) = json.loads(devmem("list", tmp_path / "a.db", "--json").stdout)
-    assert item["provenance"]["name"] == "standard input"
+    assert item["source"] == "standard input"
 
 
 def test_other_facts_take_the_place_of_the_older(devmem: Devmem, tmp_path: Path) -> None:
@@ -264,7 +264,8 @@ def test_other_facts_take_the_place_of_the_older(devmem: Devmem, tmp_path: Path)
         told = "superseded"
     assert "1 duplicate" in devmem("import", place, data).stdout
     (item,) = json.loads(devmem("list", place, "--json").stdout)
-    assert (item["event_time"], item["trust"], item["metadata"]) == (1778284800.0, 0.25, {"state": "final"})
+    assert (item["time"], item["trust"]) == ("2026-05-09T00:00:00Z", 0.25)
+    assert item["metadata"] == {"state": "final"}
 
 
 def test_the_last_record_of_an_id_is_kept(devmem: Devmem, tmp_path: Path) -> None:
@@ -274,7 +275,7 @@ def test_the_last_record_of_an_id_is_kept(devmem: Devmem, tmp_path: Path) -> Non
     told = devmem("import", place, data)
     assert told.stdout.splitlines()[0] == f"{data}: 1 duplicate, 1 stored, 1 superseded"
     assert "1 item has other content now than before under the same id: d1" in told.stderr
-    assert [each["content_summary"] for each in json.loads(devmem("list", place, "--json").stdout)] == ["Plan 2."]
+    assert [each["text"] for each in json.loads(devmem("list", place, "--json").stdout)] == ["Plan 2."]
 
 
 def test_what_a_duplicate_keeps_is_reported(devmem: Devmem, tmp_path: Path) -> None:
@@ -299,7 +300,7 @@ def test_a_table_is_imported_by_the_columns_that_are_named(devmem: Devmem, tmp_p
     columns = ("--column", "time=Sent", "--column", "text=Ward")
     assert devmem("import", tmp_path / "a.db", table, *columns).stdout.splitlines()[0] == f"{table}: 1 stored"
     (item,) = json.loads(devmem("list", tmp_path / "a.db", "--json").stdout)
-    assert (item["content_summary"], item["metadata"]) == ("north", {"Body": "The launch moved."})
+    assert (item["text"], item["metadata"]) == ("north", {"Body": "The launch moved."})
     assert (
         "there is no column 'Town'"
         in devmem("import", tmp_path / "a.db", table, "--column", "text=Town", code=2).stderr
@@ -341,7 +342,7 @@ def test_a_zip_file_and_a_folder_and_a_pattern_are_imported(devmem: Devmem, tmp_
     file = tmp_path / "notes.db"
     done = devmem("import", file, tmp_path / "slack.zip", vault, tmp_path / "b*.txt")
     assert "users.json" not in done.output, "it names the users, and lacks nothing"
-    texts = [item["content_summary"] for item in json.loads(devmem("list", file, "--json").stdout)]
+    texts = [item["text"] for item in json.loads(devmem("list", file, "--json").stdout)]
     assert sorted(texts)[:2] == ["Ann: The launch is in June.", "The code is 4711."]
     assert not (tmp_path.parent / "outside.txt").exists()
     (tmp_path / "empty").mkdir()
@@ -395,7 +396,7 @@ def test_items_become_those_of_the_user_that_is_named(devmem: Devmem, tmp_path: 
 
     def users(text: str) -> list[str]:
         found = json.loads(devmem("search", store, text, "--all-users", "--json", "-k", "9").output)
-        return sorted(str(item["scope"].get("user")) for item in found if text in item["text"])
+        return sorted(str(item.get("user")) for item in found if text in item["text"])
 
     assert users("plants") == ["ann", "bob"]
     assert users("tabs") == ["bob"], "a record that names its user keeps it"

@@ -94,7 +94,7 @@ def test_search_gives_json(filled: Path, devmem: Devmem) -> None:
     assert hit["id"] == "d2"
     assert hit["waiting"] is False
     assert hit["metadata"] == {"speaker": "Jonas"}
-    assert hit["provenance"] == {"kind": "import", "name": "data.jsonl", "parents": [], "parent_hashes": []}
+    assert (hit["source_kind"], hit["source"], hit["parents"]) == ("import", "data.jsonl", [])
     assert "embedding" not in hit
 
 
@@ -106,7 +106,7 @@ def test_conversations_instead_of_items(filled: Path, devmem: Devmem) -> None:
     assert any(line.startswith("[s1") for line in shown)
     groups = json.loads(search_all(devmem, filled, "deadline", "--by-conversation", "--json", "-k", "1").stdout)
     assert len(groups) == 1
-    assert groups[0].keys() == {"conversation", "session", "agent", "user", "score", "hits"}
+    assert groups[0].keys() == {"conversation", "session", "agent", "user", "score", "parts", "hits"}
     assert groups[0]["hits"][0]["id"] in {"d1", "d2"}
     assert groups[0]["hits"][0]["waiting"] is False
     assert "nothing was found" in search_all(devmem, filled, "zebra", "--by-conversation").stderr
@@ -150,7 +150,7 @@ def test_the_newest_items_are_shown(filled: Path, devmem: Devmem) -> None:
 
 def test_whole_items_are_shown_by_id(filled: Path, devmem: Devmem) -> None:
     shown = json.loads(devmem("get", filled, "notes", "d1").stdout)
-    assert shown["scope"] == {"user": "u1", "session": "s1"}
+    assert (shown["user"], shown["session"]) == ("u1", "s1")
     assert shown["metadata"] == {"speaker": "Mara", "mood": "good", "room": 5}
     missing = devmem("get", filled, "notes", "d1", "d9", code=2)
     assert "has no item 'd9'" in one_paragraph(missing)

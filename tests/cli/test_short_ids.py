@@ -20,7 +20,7 @@ def notes(devmem: Devmem, tmp_path: Path) -> Path:
 
 
 def texts(devmem: Devmem, path: Path) -> dict[str, str]:
-    return {item["id"]: item["content_summary"] for item in json.loads(devmem("list", path, "--json").stdout)}
+    return {item["id"]: item["text"] for item in json.loads(devmem("list", path, "--json").stdout)}
 
 
 def test_an_item_is_edited_shown_and_forgotten_by_it(notes: Path, devmem: Devmem, tmp_path: Path) -> None:

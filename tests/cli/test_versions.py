@@ -191,7 +191,7 @@ def test_stale_items_are_listed_and_renewed(devmem: Devmem, tmp_path: Path) -> N
     assert json.loads(devmem("list", file, "--stale", "--json").stdout) == []
     devmem("add", file, "The launch is on June 2nd.", "--key", "launch")
     (stale,) = json.loads(devmem("list", file, "--stale", "--json").stdout)
-    assert (stale["id"], stale["reason"], stale["parent"]) == ("venue", "based on something that changed", fact)
+    assert (stale["item"]["id"], stale["reason"], stale["parent"]) == ("venue", "based on something that changed", fact)
     assert "based on something that changed" in devmem("list", file, "--stale").stdout
     assert "venue" not in devmem("list", file, "--stale", "--user", "ann").stdout
     (hit, *_) = json.loads(devmem("search", file, "venue", "--json").stdout)

@@ -57,7 +57,7 @@ _CONTEXT.set_forkserver_preload(
         "devmem.storage.sqlite.collection",
         "devmem.transfer.filling",
         "devmem.transfer.importing.formats",
-        "devmem.views.documents",
+        "devmem.server.requests",
         "devmem_stores.blackboard.store",
         "devmem_stores.conversation.store",
         "devmem_stores.simple.store",

@@ -6,7 +6,8 @@ import json
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
+from urllib.parse import quote
 
 import typer
 
@@ -14,16 +15,17 @@ from devmem.cli.failures import EXIT_FAILED, EXIT_PARTLY
 from devmem.cli.inputs import Output, deliver
 from devmem.cli.targets import AsJson, load
 from devmem.cli.terminal import Terminal
+from devmem.config.findings import Rule
 from devmem.config.reading import WorkflowCheck
-from devmem.errors import CommandError, Level, installed_version
+from devmem.errors import CommandError, Finding, Level, installed_version
 from devmem.redaction import without_credentials
 from devmem.text.display import number_of
 from devmem.views.diagrams import mermaid_plan
-from devmem.views.documents import checks_json, checks_sarif
 from devmem.workflow.plan import StoreAccess, WorkflowPlan
 from devmem.workflow.plan import plan as plan_of_file
 from devmem.workflow.stores import check_workflow
 
+_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 _STYLES: Final = {Level.ERROR: "red", Level.WARNING: "yellow", Level.NOTE: "dim"}
 
 
@@ -98,7 +100,13 @@ def validate(
 def _validate(terminal: Terminal, checks: list[WorkflowCheck], fail_on: Level, kind: _Format, *, as_json: bool) -> None:
     """Print the findings in workflows, and end the command with their exit code."""
     if as_json or kind is _Format.SARIF:
-        found = checks_sarif(checks, installed_version()) if kind is _Format.SARIF else checks_json(checks)
+        findings = [finding for check in checks for finding in check.findings]
+        files = [
+            {"file": check.file, "valid": not check.count(Level.ERROR)}
+            | {f"{level.value}s": check.count(level) for level in Level}
+            for check in checks
+        ]
+        found = _sarif(findings) if kind is _Format.SARIF else {"files": files, "findings": findings}
         terminal.json(found, indent=2)
     else:
         for check in checks:
@@ -108,6 +116,30 @@ def _validate(terminal: Terminal, checks: list[WorkflowCheck], fail_on: Level, k
         raise typer.Exit(EXIT_FAILED)
     if any(list(Level).index(level) <= list(Level).index(fail_on) for level in levels):
         raise typer.Exit(EXIT_PARTLY)
+
+
+def _sarif(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return findings as a SARIF log with one run."""
+    rules = [rule.value for rule in Rule]
+    told = [{"id": rule.value, "shortDescription": {"text": rule.description}} for rule in Rule]
+    driver = {"name": "devmem", "version": installed_version(), "rules": told}
+    results = []
+    for finding in findings:
+        path = Path(finding.file)
+        # A relative reference is resolved against the repository's root.
+        uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
+        place: dict[str, Any] = {"artifactLocation": {"uri": uri}}
+        if finding.line is not None:
+            place["region"] = {"startLine": finding.line}
+        location: dict[str, Any] = {"physicalLocation": place}
+        if finding.path:
+            location["logicalLocations"] = [{"fullyQualifiedName": finding.path}]
+        message = {"text": finding.message}
+        result: dict[str, Any] = {"level": finding.level.value, "message": message, "locations": [location]}
+        if finding.rule in rules:
+            result |= {"ruleId": finding.rule, "ruleIndex": rules.index(finding.rule)}
+        results.append(result)
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 
 def show_check(terminal: Terminal, check: WorkflowCheck) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
+from pydantic_core import to_jsonable_python
 
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.inputs import (
@@ -43,11 +44,11 @@ from devmem.model.items import MemoryItem, Scope, is_pinned
 from devmem.storage.erasure import EraseRequest, Residue
 from devmem.storage.opening import drop_location, file_of
 from devmem.stores.abilities import tombstones_of
-from devmem.stores.erasing import execute, preview, select_erasure
+from devmem.stores.erasing import ForgetReceipt, execute, preview, select_erasure
 from devmem.text.analysis import shorten
 from devmem.text.display import number_of, one_line
-from devmem.views.documents import receipt_json, receipt_lines, workflow_receipt_json, workflow_receipt_lines
-from devmem.workflow.forgetting import WorkflowForgetting
+from devmem.views.receipts import receipt_lines, workflow_receipt_lines
+from devmem.workflow.forgetting import WorkflowForgetting, WorkflowReceipt
 
 _SHOWN: Final = 5
 """Maximum number of items that are listed before the question."""
@@ -192,7 +193,7 @@ def _forget_in_workflow(
             _confirm(terminal, items, derived, of=str(file))
         receipt = forgetting.preview(selection) if dry_run else forgetting.execute(selection, vacuum=vacuum)
     if as_json:
-        terminal.json(workflow_receipt_json(receipt, dry_run=dry_run))
+        terminal.json({"dry_run": dry_run, "items": receipt.items, **_form(receipt)})
     else:
         _print(terminal, items if dry_run else (), derived, workflow_receipt_lines(receipt, dry_run=dry_run))
     _end_partly(receipt.left)
@@ -228,11 +229,18 @@ def _forget_in_store(
         receipt = preview(store, selection) if dry_run else execute(store, selection, vacuum=vacuum)
         total = store.count()
     if as_json:
-        terminal.json(receipt_json(receipt, total, dry_run=dry_run))
+        terminal.json({"dry_run": dry_run, **_form(receipt), "total": total})
     else:
         listed = selection.items if dry_run else ()
         _print(terminal, listed, selection.derived, receipt_lines(receipt, total, dry_run=dry_run))
     _end_partly(receipt.residues)
+
+
+def _form(receipt: ForgetReceipt | WorkflowReceipt) -> dict[str, Any]:
+    """Return a receipt for programs, without the hashes of exports, which say nothing to a reader."""
+    own: dict[str, Any] = {"exports": {"__all__": {"scope", "ids", "salt"}}}
+    form: dict[str, Any] = to_jsonable_python(receipt, exclude={**own, "stores": {"__all__": own}})
+    return form
 
 
 def _end_partly(residues: Iterable[Residue]) -> None:

@@ -6,7 +6,7 @@ import json
 import time as clock
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -245,7 +245,7 @@ def _update_one(
 ) -> None:
     """Change an item, or with a reason of approval take it out of quarantine, and print it."""
     from devmem.memory.memory import Memory
-    from devmem.views.documents import current_item_json
+    from devmem.server.requests import StoredMemory
 
     named, text = (*place.words, None)[:2]
     with opened_existing(terminal, place, save=True) as store, usage_errors():
@@ -255,7 +255,7 @@ def _update_one(
         else:
             text = read_stdin() if text == STDIN else text
             item, done = memory.update(found, text, if_version=if_version, **changes), "changed"
-    terminal.answer(current_item_json(item), f"{place.store}: {done} {item.id}", as_json=as_json)
+    terminal.answer(StoredMemory.of(item), f"{place.store}: {done} {item.id}", as_json=as_json)
 
 
 def _unarchive(terminal: Terminal, place: StoreAddress, *, as_json: bool) -> None:
@@ -381,12 +381,12 @@ def _list(
     as_json: bool,
 ) -> None:
     from devmem.memory.reading import QUARANTINED
-    from devmem.views.documents import current_item_json
+    from devmem.server.requests import StoredMemory
 
     where = where & QUARANTINED if quarantined else where
     items = [] if store is None else store.recent(limit, where, order=order, offset=offset)
     if as_json:
-        terminal.json([current_item_json(item) for item in items])
+        terminal.json([StoredMemory.of(item) for item in items])
     elif quarantined:
         rows = [
             (date_text(one.created_at), date_text(one.expires_at), one.id, one.provenance.kind.value,
@@ -400,14 +400,16 @@ def _list(
 
 
 def _list_stale(terminal: Terminal, store: MemoryBase | None, where: Filter, page: slice, *, as_json: bool) -> None:
+    from devmem.server.requests import StoredMemory
     from devmem.stores.staleness import stale_items
-    from devmem.views.documents import current_item_json
 
     stale = [] if store is None else stale_items(store)
     now = clock.time()
     found = [each for each in stale if where.admits(each.item, now)][page]
     if as_json:
-        terminal.json([current_item_json(one.item) | {"reason": one.reason, "parent": one.parent} for one in found])
+        terminal.json(
+            [{"item": StoredMemory.of(one.item), "reason": one.reason, "parent": one.parent} for one in found]
+        )
     else:
         rows = [(one.item.id[:8], one.reason.value, one.parent[:8], one.item.content_summary) for one in found]
         terminal.table(("id", "reason", "source", "text"), rows)
@@ -439,7 +441,7 @@ def get(
         devmem get notes.db 5f2c
         devmem get team.yaml notes 5f2c 77ab --as-of yesterday
     """
-    from devmem.views.documents import current_item_json
+    from devmem.server.requests import StoredMemory
 
     ids: Sequence[str] = place.words
     items: Sequence[MemoryItem] = ()
@@ -447,7 +449,7 @@ def get(
         if store is not None:
             ids = full_ids(store, ids) or ()
             items = store.get(ids)
-    forms: list[dict[str, Any]] = [current_item_json(item) for item in items]
+    forms = [StoredMemory.of(item) for item in items]
     if as_json:
         terminal.json(forms)
     else:

@@ -56,7 +56,6 @@ from devmem.views.diagrams import (
     transfers_of,
     tree_lines,
 )
-from devmem.views.documents import recall_json
 from devmem.workflow.stores import session_folder
 
 
@@ -254,7 +253,7 @@ def shown(
     item = None if item is None else whole_id("item", item, log.items(item))
     found = log.recalls(run=run, node=node, item=item, limit=limit)
     if as_json:
-        terminal.json([recall_json(one) for one in found])
+        terminal.json(found)
     else:
         terminal.table(zoned(_COLUMNS), list(map(_row, found)), numbers=("step", "shown", "left out", "tokens"))
 
@@ -278,7 +277,7 @@ def _show_step(terminal: Terminal, log: RecallLog, step: int, *, as_json: bool) 
     if recall is None:
         raise CommandError(f"there is no step {step} in {log.file}; it may be older than the retention.")
     if as_json:
-        terminal.json(recall_json(recall))
+        terminal.json(recall)
         return
     budget = "" if recall.budget is None else f" of {recall.budget:,}"
     terminal.print(f"{recall.agent} at {recall.stage.value}, {date_text(recall.at)}, run {recall.run or '-'}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import typer
 
@@ -36,9 +36,10 @@ from devmem.errors import CommandError, DataFileError, DevmemError, NodeFailedEr
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.items import Scope
 from devmem.model.message import MessageBlock
+from devmem.model.results import Hit
 from devmem.models.chat import Usage
+from devmem.server.requests import RankedMemory
 from devmem.transfer.importing.files import Source
-from devmem.views.documents import failed_run_json, recalled_hits, run_json
 from devmem.workflow.graph import NodeResult, RunResult
 from devmem.workflow.runner import ChatModels, WorkflowRunner, attached_stores, configured_chat_models
 from devmem.workflow.stores import attached_file, open_stores, session_folder
@@ -77,7 +78,7 @@ class RunPrinter:
     def show(self, text: str, result: RunResult) -> None:
         """Print one run."""
         if self._as_json:
-            self._terminal.json(run_json(text, result))
+            self._terminal.json(_run_json(text, result))
         elif self._streamed is not None:
             self._streamed.finish()
         elif self._with_memory:
@@ -109,7 +110,8 @@ class RunPrinter:
             self._streamed.finish()
         if isinstance(error, NodeFailedError):
             if self._as_json:
-                self._terminal.json(failed_run_json(text, error, str(error)))
+                failed = _run_json(text, RunResult(nodes=error.nodes, output=""))
+                self._terminal.json(failed | {"answer": None, "error": {"node": error.node, "message": str(error)}})
             writes = writes_of(error.nodes)
             if writes and not self._as_json:
                 what = "kept" if self.keeps_writes else "dropped with the run"
@@ -179,6 +181,44 @@ def writes_text(writes: Mapping[tuple[str, str, str], int]) -> str:
     return "; ".join(told) or "nothing was written"
 
 
+def _run_json(text: str, result: RunResult) -> dict[str, Any]:
+    """Return one run for programs: its input, its answer, and of each node what it recalled and wrote."""
+    nodes = [
+        {
+            "node": node.node,
+            "answer": node.text,
+            "recalled": [RankedMemory.of(hit, waiting=False, stages=stages) for hit, stages in _recalled(node)],
+            "writes": [
+                {
+                    "store": write.store,
+                    "stage": stage,
+                    "status": write.outcome.status,
+                    "id": write.outcome.item_id,
+                    "reason": write.outcome.reason,
+                    "waiting": write.outcome.waiting,
+                }
+                for stage, written in node.written.items()
+                for write in written.writes
+            ],
+            "failures": [str(failure) for failure in node.failures],
+            "tool_calls": node.tool_calls,
+            "usage": node.usage,
+        }
+        for node in result.nodes
+    ]
+    about = {"warnings": result.warnings, "hidden": result.hidden, "trace": result.trace, "usage": result.usage}
+    return {"input": text, "answer": result.output, "nodes": nodes, **about, "error": None}
+
+
+def _recalled(node: NodeResult) -> list[tuple[Hit, list[str]]]:
+    """Return the items that a node recalled, each once, with the names of the stages at which it was recalled."""
+    found: dict[tuple[str, str], tuple[Hit, list[str]]] = {}
+    for stage, result in node.recalled.items():
+        for hit in result.hits:
+            found.setdefault((hit.store, hit.item.id), (hit, []))[1].append(stage.value)
+    return list(found.values())
+
+
 def _show_whole(terminal: Terminal, text: str, result: RunResult) -> None:
     """Print the input, and of each node what it recalled, wrote and answered."""
     terminal.print(f"> {text}", style="bold")
@@ -191,7 +231,7 @@ def _show_whole(terminal: Terminal, text: str, result: RunResult) -> None:
 
 
 def _show_memory(terminal: Terminal, node: NodeResult) -> None:
-    hits = [hit for hit, _ in recalled_hits(node)]
+    hits = [hit for hit, _ in _recalled(node)]
     if hits:
         show_hits(terminal, hits, explain=True, with_store=True)
     elif node.recalled:

@@ -29,10 +29,10 @@ from devmem.cli.terminal import Terminal, date_text, zoned
 from devmem.errors import CommandError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.versions import Change, RunInfo, with_replaced
+from devmem.server.requests import StoredMemory
 from devmem.stores.abilities import keeps_versions, versions_of
 from devmem.stores.memory import MemoryBase
 from devmem.text.display import number_of
-from devmem.views.documents import difference_json, version_json
 from devmem.workflow.stores import load_store, open_stores, session_folder
 from devmem.workflow.transaction import commit_run, discard_run, revert_run, stores_of_runs
 
@@ -159,7 +159,17 @@ def history(
         else:
             found = versions.diff(full_run([store], run or ""))
     if as_json:
-        terminal.json([difference_json(each) for each in found])
+        terminal.json(
+            [
+                {
+                    "id": each.item_id,
+                    "operation": each.operation,
+                    "before": each.before and StoredMemory.of(each.before),
+                    "after": each.after and StoredMemory.of(each.after),
+                }
+                for each in found
+            ]
+        )
         return
     texts = [["" if item is None else item.content_summary for item in (each.before, each.after)] for each in found]
     rows = [(each.operation.value, each.item_id, *pair) for each, pair in zip(found, texts, strict=True)]
@@ -172,7 +182,12 @@ def _show_versions(terminal: Terminal, store: MemoryBase, item_id: str, *, as_js
     if not versions:
         raise CommandError(f"memory store {store.name!r} has no version of an item {item_id!r}.")
     if as_json:
-        terminal.json([version_json(one) for one in with_replaced(versions)])
+        terminal.json(
+            [
+                {"item": StoredMemory.of(one.item), "replaced": one.replaced, "began": one.began, "ended": one.ended}
+                for one in with_replaced(versions)
+            ]
+        )
         return
     changes: list[tuple[Change, str]] = [(one.began, one.item.content_summary) for one in versions]
     if (ended := versions[-1].ended) is not None:

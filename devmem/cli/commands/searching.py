@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,7 +51,7 @@ def show_hits(
         with_store: whether the heading names the store that found the hit.
         waiting: ids of the items whose embedding is pending; None takes those among the hits.
     """
-    from devmem.views.documents import waiting_ids
+    from devmem.server.requests import waiting_ids
 
     unembedded = waiting_ids(hits) if waiting is None else waiting
     for at, hit in enumerate(hits, start=1):
@@ -67,9 +67,9 @@ def show_hits(
 
 
 def _explained(hit: Hit, *, waiting: bool) -> Iterator[str]:
-    from devmem.views.documents import SIGNALS
+    from devmem.server.requests import SIGNALS
 
-    signals = [f"{name} {number(value)}" for name in SIGNALS[1:] if (value := getattr(hit, name)) is not None]
+    signals = [f"{name} {number(value)}" for name in SIGNALS if (value := getattr(hit, name)) is not None]
     if waiting:
         signals.append("waiting for its embedding")
     if signals:
@@ -116,11 +116,12 @@ def _summary(report: SearchReport) -> Iterator[str]:
 
 def show_groups(terminal: Terminal, groups: Sequence[HitGroup], *, explain: bool) -> None:
     """Print conversations, best first, each with its best items."""
-    from devmem.views.documents import GROUP_KEYS, waiting_ids
+    from devmem.server.requests import waiting_ids
 
     waiting = waiting_ids(hit for group in groups for hit in group.hits)
     for group in groups:
-        name = " / ".join(part for key in GROUP_KEYS if (part := getattr(group, key))) or "of no conversation"
+        parts = (group.conversation, group.session, group.agent, group.user)
+        name = " / ".join(part for part in parts if part) or "of no conversation"
         terminal.print(f"[{name}]  {group.score:.3f}", style="cyan")
         if explain:
             terminal.print(f"why: {contributions(group.parts) or 'the score of its best item'}", style="dim")
@@ -168,8 +169,8 @@ def search(
         devmem search configs/demo/team.yaml notes "Who gives the opening talk?" --session demo --explain
     """
     from devmem.model.results import SearchReport
+    from devmem.server.requests import ranked, waiting_ids
     from devmem.stores.memory import MemoryQuery
-    from devmem.views.documents import groups_json, hits_json, report_json
 
     query = MemoryQuery(
         text=place.words[0],
@@ -187,13 +188,17 @@ def search(
         if grouped:
             groups = store.search_conversations(query) if store is not None else []
             if as_json:
-                terminal.json(groups_json(groups, parts=explain))
+                waiting = waiting_ids(hit for group in groups for hit in group.hits)
+                terminal.json(
+                    [{**asdict(replace(each, hits=())), "hits": ranked(each.hits, waiting)} for each in groups]
+                )
             else:
                 show_groups(terminal, groups, explain=explain)
         else:
             report = store.search(query) if store is not None else SearchReport()
             if as_json:
-                terminal.json(report_json(report) if explain else hits_json(report.hits))
+                hits = ranked(report.hits)
+                terminal.json({**asdict(replace(report, hits=())), "hits": hits} if explain else hits)
             elif explain:
                 show_report(terminal, report)
             else:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
 import typer
+from pydantic_core import to_jsonable_python
 
 from devmem.cli.commands.records import log_of
 from devmem.cli.failures import EXIT_PARTLY
@@ -461,7 +462,9 @@ def _copy(
             report = copy_items(origin, place, lambda done: bar.advance(bar.task_ids[0], done))
         total = place.count()
     if as_json:
-        terminal.json(_as_json(report, total))
+        terminal.json(
+            {**to_jsonable_python(report), "counts": +report.counts, "identical": report.identical, "items": total}
+        )
     else:
         _show(terminal, report, f"{first} -> {second}", f"{second} has {number_of(total, 'item')} now")
     if not report.complete:
@@ -533,22 +536,3 @@ def _show_missing(terminal: Terminal, report: CopyReport) -> None:
         terminal.report("error", f"{item_id} was not taken: {reason}")
     if len(report.skipped) > _SHOWN:
         terminal.report("error", f"and {len(report.skipped) - _SHOWN:,} more were not taken; `--json` names them all")
-
-
-def _as_json(report: CopyReport, total: int) -> dict[str, Any]:
-    return {
-        "counts": {name: count for name, count in report.counts.items() if count},
-        "not_carried_over": dict(sorted(report.lost.items())),
-        "not_there_yet": report.unseen,
-        "not_taken": report.skipped,
-        "kept_out": sorted(report.kept_out),
-        "vectors_left": report.vectors_left,
-        "states": report.states,
-        "versions": report.versions,
-        "archived": report.archived,
-        "archived_not_taken": report.archived_left,
-        "still_archived": report.still_archived,
-        "taken_out_of_the_archive": report.unarchived,
-        "identical": report.identical,
-        "items": total,
-    }

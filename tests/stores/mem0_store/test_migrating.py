@@ -81,7 +81,7 @@ def test_what_mem0_has_no_place_for_is_named(workflow: Path, devmem: Run) -> Non
         )
     report: dict[str, Any] = json.loads(devmem("copy", "archive", "hosted", "--json").stdout)
     assert report["counts"] == {"stored": 1}
-    assert report["not_carried_over"] == {"input_snapshot": 1, "output_snapshot": 1}
+    assert report["lost"] == {"input_snapshot": 1, "output_snapshot": 1}
     shown = devmem("copy", "archive", "hosted")
     assert "input_snapshot of 1 item(s) could not be carried over" in shown.stderr
     assert "1 duplicate" in shown.stdout
