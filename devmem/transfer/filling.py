@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
+from devmem.errors import DataFileError
 from devmem.model.filters import NAMED_FIELDS, SCOPE_PARTS, Filter
 from devmem.model.items import APPROVED, QUARANTINE, TRUST, MemoryItem, Scope, SourceKind
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
@@ -116,9 +117,25 @@ class Filler:
         """Number of duplicates by the part that is stored with another value than the record's, which stays."""
         self._reasons: Counter[tuple[str, str]] = Counter()
 
-    def take_fields(self, fields: tuple[str, ...]) -> None:
-        """Take over the fields by which the store was searched that the next records come from."""
+    def fill(self, records: Iterable[Record], fields: tuple[str, ...] = ()) -> None:
+        """Store all records of a file; where it cannot be read to its end, those before the error.
+
+        Args:
+            records: of the file.
+            fields: by which the store was searched that they come from.
+
+        Raises:
+            DataFileError: a record cannot be read.
+            CollectionError: some could not be stored; what `counts` says is stored.
+        """
         take_fields(self._store, fields)
+        try:
+            for record in records:
+                self.put(record)
+        except DataFileError:
+            self.flush()
+            raise
+        self.flush()
 
     def put(self, record: Record) -> None:
         """Take a record; it is durable after `flush`.

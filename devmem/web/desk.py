@@ -160,7 +160,7 @@ class Desk:
         Raises:
             ValueError: a time, a store or another field cannot be used.
         """
-        asked.where()
+        asked.matching()
         if asked.as_of:
             parse_moment(asked.as_of)
         chosen = [asked.store] if asked.store else list(self.memories)
@@ -176,7 +176,7 @@ class Desk:
         Raises:
             ValueError: a time, a store or another field cannot be used.
         """
-        where, scope = asked.where(), self._scope(asked)
+        where, scope = asked.matching(), self._scope(asked)
         names = list(self.memories)
         offsets = dict(zip(names, start, strict=True)) if start else dict.fromkeys(names, 0)
         found: list[list[tuple[str, MemoryItem]]] = []
@@ -230,11 +230,11 @@ class Desk:
             DevmemError: the store cannot be searched.
         """
         wider = {
-            "agent": replace(asked, agent="", limit=MOST_HITS),
-            "source": replace(asked, source="", limit=MOST_HITS),
+            "agent": asked.model_copy(update={"agent": "", "limit": MOST_HITS}),
+            "source": asked.model_copy(update={"source": "", "limit": MOST_HITS}),
         }
         if self.user is None:
-            wider["user"] = replace(asked, user="", limit=MOST_HITS)
+            wider["user"] = asked.model_copy(update={"user": "", "limit": MOST_HITS})
         found: list[tuple[str, str, int]] = []
         for part, question in wider.items():
             if not getattr(asked, part):
@@ -272,9 +272,9 @@ class Desk:
         return StoreAnswer(store=name, report=report, milliseconds=milliseconds, near=near)
 
     def _query(self, memory: MemoryReader, asked: Question) -> MemoryQuery:
-        matching = memory.guard.matching(asked.where(), **self._scope(asked))
+        matching = memory.guard.matching(asked.matching(), **self._scope(asked))
         query = MemoryQuery(
-            text=asked.text,
+            text=asked.query,
             limit=asked.limit,
             where=matching,
             caller=Caller.of(matching.scope),
@@ -308,10 +308,10 @@ class Desk:
                 caller=Caller(node=node.id, agent=node.config.agent or node.id),
             )
             return manager.retrieve(
-                query=asked.text,
+                query=asked.query,
                 current_stage=asked.stage,
                 user=user,
-                where=asked.where(),
+                where=asked.matching(),
                 asked_at=asked.when(),
             )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -123,18 +122,19 @@ class Pages:
         }  # fmt: skip
         try:
             asked = context["asked"] = question_of(request.query_params)
-            if not asked.text:
+            if not asked.query:
                 start = start_of(request.query_params.get("older", ""), len(self._desk.memories))
                 context["listing"] = self._desk.listed(asked, start)
-            if asked.text and asked.node:
+            if asked.query and asked.node:
                 context["block"] = self._desk.ask_as(asked) or False
             share = 0.5 if beside else 1.0
-            if asked.text and not asked.node:
+            if asked.query and not asked.node:
                 context["answers"] = [self._card_of(one, asked) for one in self._desk.ask(asked, share=share)]
             if beside and asked.node:
                 context["error"] = "what stands beside is a direct search: choose no agent, or nothing beside"
-            elif beside and asked.text:
-                other = replace(asked, words_alone=True) if beside == "words" else replace(asked, as_of=beside)
+            elif beside and asked.query:
+                changed = {"words_alone": True} if beside == "words" else {"as_of": beside}
+                other = asked.model_copy(update=changed)
                 context["beside"] = [self._card_of(one, other) for one in self._desk.ask(other, share=share)]
         except (DevmemError, ValueError) as error:
             context["error"] = str(error)
@@ -153,7 +153,7 @@ class Pages:
         return {
             "answer": answer,
             "asked": asked,
-            "question": corrected(asked.text, report.corrected),
+            "question": corrected(asked.query, report.corrected),
             "hits": [
                 (hit, charts.score_bar(parts, most), near)
                 for (hit, parts), near in zip(scored, answer.near, strict=True)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 from urllib.parse import urlencode
+
+from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 
 from devmem.memory.scope import make_filter
 from devmem.model.caller import Stage
 from devmem.model.filters import Filter
 from devmem.model.items import ANY, AnyUser, Scope
+from devmem.server.requests import SearchForm, problems_of
 from devmem.text.moments import asker_time
 
 UNSCOPED: Final = "-"
@@ -20,11 +22,13 @@ UNSCOPED: Final = "-"
 MOST_HITS: Final = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(SearchForm):
     """The fields of the page's form."""
 
-    text: str = ""
+    model_config = ConfigDict(extra="ignore", str_strip_whitespace=True)
+
+    query: str = Field(default="", max_length=10_000, validation_alias=AliasChoices("q", "query"))
+    limit: int = Field(default=5, ge=1, le=MOST_HITS)
     store: str = ""
     """Name of a store; empty for all of them."""
     user: str = ""
@@ -36,14 +40,9 @@ class Question:
     node: str = ""
     """Id of the agent node as which the stores are asked; empty asks them directly."""
     stage: Stage = Stage.GEN
-    limit: int = 5
-    after: str = ""
-    before: str = ""
-    min_trust: float = 0.0
-    max_trust: float = 1.0
+    min_trust: float = Field(default=0.0, ge=0, le=1)
+    max_trust: float = Field(default=1.0, ge=0, le=1)
     as_of: str = ""
-    asked_at: str = ""
-    """Time of the question, with the asker's zone; empty is now."""
     archived: bool = False
     """Search the archived items instead."""
     words_alone: bool = False
@@ -60,20 +59,19 @@ class Question:
         Raises:
             ValueError: it cannot be read.
         """
-        return asker_time(self.asked_at) if self.asked_at else None
+        return None if self.asked_at is None else asker_time(self.asked_at)
 
-    def where(self) -> Filter:
-        """Return the filter beside the scope.
+    def matching(self) -> Filter:
+        """Return the filter beside the user.
 
         Raises:
             ValueError: a time cannot be read.
         """
-        wanted = Filter(
-            scope=Scope(agent=self.agent or None), source_name=self.source or None, min_trust=self.min_trust
-        )
+        scope = Scope(agent=self.agent or None)
+        wanted = super().matching() & Filter(scope=scope, source_name=self.source or None, min_trust=self.min_trust)
         if self.max_trust < 1:
             wanted &= Filter(none_of=(Filter(min_trust=math.nextafter(self.max_trust, 2)),))
-        return make_filter(wanted, after=self.after or None, before=self.before or None)
+        return make_filter(wanted, after=self.after, before=self.before)
 
 
 def question_of(fields: Mapping[str, str]) -> Question:
@@ -82,28 +80,10 @@ def question_of(fields: Mapping[str, str]) -> Question:
     Raises:
         ValueError: a field cannot be used.
     """
-    limit, least_trust, most_trust = (fields.get(name) or "" for name in ("limit", "min_trust", "max_trust"))
     try:
-        count, least, most = int(limit or 5), float(least_trust or 0), float(most_trust or 1)
-    except ValueError:
-        raise ValueError("the number of hits and the trust are numbers") from None
-    return Question(
-        text=fields.get("q", "").strip(),
-        store=fields.get("store", ""),
-        user=fields.get("user", "").strip(),
-        agent=fields.get("agent", "").strip(),
-        source=fields.get("source", "").strip(),
-        node=fields.get("node", ""),
-        stage=Stage(fields.get("stage") or Stage.GEN),
-        limit=min(max(count, 1), MOST_HITS),
-        after=fields.get("after", "").strip(),
-        before=fields.get("before", "").strip(),
-        min_trust=least,
-        max_trust=most,
-        as_of=fields.get("as_of", "").strip(),
-        asked_at=fields.get("asked_at", "").strip(),
-        archived=fields.get("archived") == "yes",
-    )
+        return Question.model_validate({name: value for name, value in fields.items() if value.strip()})
+    except ValidationError as error:
+        raise ValueError("; ".join(problems_of(error))) from error
 
 
 def start_of(older: str, stores: int) -> tuple[int, ...]:

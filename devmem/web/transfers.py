@@ -29,7 +29,6 @@ from devmem.web.desk import Desk
 
 _LOG = logging.getLogger(__name__)
 _LONGEST_NAME: Final = 100
-_MOST_SPEAKERS: Final = 5
 EXPORTS: Final = {"json": json_parts, "markdown": markdown_parts}
 
 
@@ -49,14 +48,8 @@ class CheckedFile:
 
     name: str
     format: str
-    records: int
-    times: tuple[float, ...]
-    """First and last, in seconds since the epoch; empty without any."""
-    speakers: tuple[tuple[str, int], ...]
-    """The most frequent ones, with their numbers of records."""
-    samples: tuple[str, ...]
-    """Texts of the first records."""
-    notes: tuple[str, ...]
+    summary: RecordSummary
+    notes: list[str]
     """Parts that are left out, and why."""
 
 
@@ -146,17 +139,7 @@ class Transfers:
                     if len(files) == 1:
                         raise
                     notes = [str(error)]
-                checked.append(
-                    CheckedFile(
-                        name=name,
-                        format=form,
-                        records=summary.records,
-                        times=tuple(summary.times),
-                        speakers=tuple(summary.speakers.most_common(_MOST_SPEAKERS)),
-                        samples=tuple(summary.samples),
-                        notes=tuple(notes),
-                    )
-                )
+                checked.append(CheckedFile(name=name, format=form, summary=summary, notes=notes))
         return checked
 
     def fill(self, store: str, upload: Upload) -> Imported:
@@ -175,18 +158,13 @@ class Transfers:
                 for _, open_file in files:
                     try:
                         found = open_file()
-                        filler.take_fields(found.fields)
-                        for record in found.records:
-                            filler.put(record)
+                        filler.fill(found.records, found.fields)
                         left += _notes(found)
                     except DataFileError as error:
                         if len(files) == 1:
                             raise
                         left.append(str(error))
-                filler.flush()
         except (ValueError, DevmemError, OSError) as error:
-            # What could not be stored is not tried again.
-            filler.flush()
             done = ", ".join(f"{count:,} {name}" for name, count in filler.counts.items() if count) or "nothing"
             raise ValueError(f"{error} (before it: {done}; what is stored is not stored twice)") from error
         target.save()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -119,19 +117,27 @@ def mcp(
     from devmem.server.connections import fork_workers
 
     scope = _scope(all_users=all_users, user=user, agent=agent, conversation=conversation)
-    address = None if http is None else _Address(*_address(http), tuple(allow_host or ()), behind_tls or plain_http)
-    file = _checked_tokens(tokens, has_scope=bool(scope), has_address=address is not None)
+    file = _checked_tokens(tokens, has_scope=bool(scope), has_address=http is not None)
     place = _checked_place(
         terminal, find_store(terminal, memory, [store] if store else [], session), read_only=read_only
     )
-    if workers > 1 and (address is None or not hasattr(os, "fork")):
+    if workers > 1 and (http is None or not hasattr(os, "fork")):
         raise CommandError("--workers needs --http, and a system that forks processes, which Windows does not.")
     options = ServerOptions(read_only=read_only, budget=budget, search_fetch=search_fetch, version=installed_version())
     with ExitStack() as stack, usage_errors():
         allowances = Allowances(Limits(per_minute=rate), workers=workers)
-        bound = None if address is None else stack.enter_context(address.bound(has_tokens=file is not None))
-        if address is not None:
-            terminal.report("note", f"serving {place.store} at {address.url} until Ctrl-C")
+        if http is not None:
+            host, port = _address(http)
+            bound = stack.enter_context(
+                checked_address(
+                    host.strip("[]"),
+                    port,
+                    has_tokens=file is not None,
+                    is_confirmed=behind_tls or plain_http,
+                    allowed=allow_host or (),
+                )
+            )
+            terminal.report("note", f"serving {place.store} at http://{host}:{port}/mcp until Ctrl-C")
         if workers > 1:
             # Before the memory is opened, which each worker does for itself.
             allowances.worker = fork_workers(workers)
@@ -140,31 +146,11 @@ def mcp(
         if workers > 1 and kept.info().location == ":memory:":
             raise CommandError("--workers needs a file or a database, which the processes have in common.")
         server = make_server(Memory(kept).scoped(**scope) if scope else Memory(kept), options, tokens=file)
-        if address is None or bound is None:
+        if http is None:
             serve_stdio(server)
-            return
-        serve_socket(server, bound, address.name, hosts=address.hosts, allowances=allowances, is_worker=workers > 1)
-
-
-@dataclass(frozen=True, slots=True)
-class _Address:
-    host: str
-    port: int
-    hosts: tuple[str, ...]
-    is_confirmed: bool
-
-    @property
-    def name(self) -> str:
-        return self.host.strip("[]")
-
-    @property
-    def url(self) -> str:
-        return f"http://{self.host}:{self.port}/mcp"
-
-    def bound(self, *, has_tokens: bool) -> socket.socket:
-        return checked_address(
-            self.name, self.port, has_tokens=has_tokens, is_confirmed=self.is_confirmed, allowed=self.hosts
-        )
+        else:
+            name, hosts = host.strip("[]"), tuple(allow_host or ())
+            serve_socket(server, bound, name, hosts=hosts, allowances=allowances, is_worker=workers > 1)
 
 
 def _checked_tokens(tokens: Path | None, *, has_scope: bool, has_address: bool) -> TokenFile | None:

@@ -126,96 +126,68 @@ def import_data(
     """
     scope = Scope(**named_scope(user=user, agent=agent, conversation=conversation))
     columns, fields, encoding = _columns(column or ()), checked_fields(field), _encoding(encoding)
-    with tempfile.TemporaryDirectory(prefix="devmem-") as folder:
+    read: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(prefix="devmem-") as folder, ExitStack() as stack:
         opening = partial(open_data, format=data_format, columns=columns, encoding=encoding, dates=dates)
         files = [
             (name, partial(opening, file, name=name))
             for word in place.words
             for file, name in _files(word, Path(folder))
         ]
-        if dry_run:
-            read = _check(terminal, files, as_json=as_json)
-        else:
-            read = _import(terminal, place, files, scope, fields, as_json=as_json)
+        take = partial(_check, terminal, shown=not as_json)
+        if not dry_run:
+            check_lasting(make(place), "an import")
+            target = stack.enter_context(opened(terminal, place, save=True))
+            filler = Filler(target, fields=fields, scope=scope)
+            take = partial(_fill, terminal, filler, shown=not as_json)
+        for name, open_file in files:
+            try:
+                read.append({"file": name, **take(name, open_file)})
+            except DevmemError as error:
+                cause = error if isinstance(error, DataFileError) else error.__cause__
+                if len(files) == 1 or not isinstance(cause, DataFileError):
+                    raise
+                terminal.report("error", f"left out: {error}")
+                read.append({"file": name, "error": str(error)})
+        if not dry_run:
+            total = target.count()
+            text = f"{place.store}: {_counted(filler.counts)}; the store has {number_of(total, 'item')} now"
+            terminal.answer({"store": place.store, "files": read, "items": total}, text, as_json=as_json)
+            for note in filler.notes():
+                terminal.report("warning", note)
+        elif as_json:
+            terminal.json({"files": read})
     if len(files) > 1 and not any("format" in one for one in read):
         raise CommandError("none of the files could be read.")
     if any("error" in one or "unusable" in one for one in read):
         raise typer.Exit(EXIT_PARTLY)
 
 
-_Opened: TypeAlias = Sequence[tuple[str, Callable[[], DataFile]]]
-"""Names of files, each with what opens it."""
-
-
-def _import(
-    terminal: Terminal,
-    place: StoreAddress,
-    files: _Opened,
-    scope: Scope,
-    fields: tuple[str, ...] | None,
-    *,
-    as_json: bool,
-) -> list[dict[str, Any]]:
-    check_lasting(make(place), "an import")
-    with opened(terminal, place, save=True) as target:
-        filler = Filler(target, fields=fields, scope=scope)
-        read = [
-            _read(terminal, name, partial(_fill, terminal, filler, name, open_file, shown=not as_json), len(files))
-            for name, open_file in files
-        ]
-        total = target.count()
-    text = f"{place.store}: {_counted(filler.counts)}; the store has {number_of(total, 'item')} now"
-    terminal.answer({"store": place.store, "files": read, "items": total}, text, as_json=as_json)
-    for note in filler.notes():
-        terminal.report("warning", note)
-    return read
-
-
-def _read(terminal: Terminal, name: str, read: Callable[[], dict[str, Any]], count: int) -> dict[str, Any]:
-    """Return what is known of a file that was read; one of several that cannot be read is reported, and left out."""
-    try:
-        return {"file": name, **read()}
-    except DevmemError as error:
-        cause = error if isinstance(error, DataFileError) else error.__cause__
-        if count == 1 or not isinstance(cause, DataFileError):
-            raise
-        terminal.report("error", f"left out: {error}")
-        return {"file": name, "error": str(error)}
-
-
-def _check(terminal: Terminal, files: _Opened, *, as_json: bool) -> list[dict[str, Any]]:
-    """Read all records and store none."""
-
-    def check(name: str, open_file: Callable[[], DataFile]) -> dict[str, Any]:
-        found, summary = open_file(), RecordSummary()
-        usable = _take(terminal, found, summary.note)
-        if not as_json:
-            all_usable = "" if found.left_out.unusable.count else ", all usable"
-            told = f"{usable:,} records{all_usable}{_summary_text(summary)}{_left_out_text(found)}"
-            terminal.print(f"{name}: {found.format.value}: {told}")
-            for sample in summary.samples:
-                terminal.print(f"  {shorten(one_line(sample), _SAMPLE)}")
-        return {"format": found.format.value, "records": usable, **summary.facts(), **found.left_out.facts()}
-
-    read = [_read(terminal, name, partial(check, name, open_file), len(files)) for name, open_file in files]
-    if as_json:
-        terminal.json({"files": read})
-    return read
+def _check(terminal: Terminal, name: str, open_file: Callable[[], DataFile], *, shown: bool) -> dict[str, Any]:
+    """Read all records of a file and store none; return what is known of them."""
+    found, summary = open_file(), RecordSummary()
+    for record in _records(terminal, found):
+        summary.note(record)
+    if shown:
+        all_usable = "" if found.left_out.unusable.count else ", all usable"
+        told = f"{summary.records:,} records{all_usable}"
+        if summary.times:
+            first, last = map(date_text, summary.times)
+            told += f"; from {first} to {last}"
+        if summary.speakers:
+            named = [f"{speaker} ({count:,})" for speaker, count in summary.speakers.most_common(_SPEAKERS_SHOWN)]
+            more = len(summary.speakers) - _SPEAKERS_SHOWN
+            told += f"; speakers: {', '.join(named)}{f' and {more:,} more' if more > 0 else ''}"
+        terminal.print(f"{name}: {found.format.value}: {told}{_left_out_text(found)}")
+        for sample in summary.samples:
+            terminal.print(f"  {shorten(one_line(sample), _SAMPLE)}")
+    return {"format": found.format.value, "records": summary.records, **summary.facts(), **found.left_out.facts()}
 
 
 def _left_out_text(found: DataFile) -> str:
     """Return what of a file is left out, to be put behind other facts."""
     notes = found.left_out.notes()
     return f"; left out: {', '.join(notes)}" if notes else ""
-
-
-def _summary_text(summary: RecordSummary) -> str:
-    """Return what is known of records, to be put behind their count."""
-    dates = [date_text(time) for time in summary.times]
-    named = ", ".join(f"{name} ({count:,})" for name, count in summary.speakers.most_common(_SPEAKERS_SHOWN))
-    more = len(summary.speakers) - _SPEAKERS_SHOWN
-    spoken = f"; speakers: {named}{f' and {more:,} more' if more > 0 else ''}" if named else ""
-    return (f"; from {dates[0]} to {dates[1]}" if dates else "") + spoken
 
 
 def _columns(options: Sequence[str]) -> dict[str, str]:
@@ -261,15 +233,8 @@ def _fill(
     """Store the records of a file; return its format, and the numbers of what became of them."""
     before = Counter(filler.counts)
     try:
-        try:
-            found = open_file()
-            filler.take_fields(found.fields)
-            _take(terminal, found, filler.put)
-        except DataFileError:
-            # The records before the error are good.
-            filler.flush()
-            raise
-        filler.flush()
+        found = open_file()
+        filler.fill(_records(terminal, found), found.fields)
     except KeyboardInterrupt:
         stored = _counted(filler.counts - before)
         note = f"{name}: {stored} before the interruption. Run the same command again to go on: {_ONCE}"
@@ -289,15 +254,12 @@ def _fill(
     return {"format": found.format.value, "counts": dict(done), **found.left_out.facts()}
 
 
-def _take(terminal: Terminal, found: DataFile, put: Callable[[Record], None]) -> int:
-    """Pass on all records of a file; return their number."""
-    taken = 0
+def _records(terminal: Terminal, found: DataFile) -> Iterator[Record]:
+    """Yield the records of a file while a bar shows the progress."""
     with terminal.progress(found.path.name, found.size, in_bytes=True) as bar:
         for record in found.records:
-            put(record)
+            yield record
             bar.update(bar.task_ids[0], completed=found.position())
-            taken += 1
-    return taken
 
 
 def _counted(counts: Counter[str]) -> str:
