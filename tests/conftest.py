@@ -20,6 +20,7 @@ import typer.main
 from hypothesis import HealthCheck, settings
 
 from tests.generated import examples
+from tests.models.service import ChatService
 from tests.processes import ForkServer, Script
 from tools.postgres_server import GivenServer, PostgresServer
 
@@ -70,6 +71,15 @@ def start_script(_fork_server: ForkServer) -> Iterator[StartScript]:
         for stream in (process.stdin, process.stdout):
             if stream is not None and not stream.closed:
                 stream.close()
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatService]:
+    """A service of models on the loopback address, which answers as the test says."""
+    monkeypatch.setenv("NO_PROXY", "*")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with ChatService() as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

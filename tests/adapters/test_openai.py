@@ -17,7 +17,7 @@ from pydantic import BaseModel
 import devmem
 from devmem.adapters.openai import wrap
 from tests.adapters.contract import ANSWER, QUESTION, Histories, Recalls, Talks
-from tests.models.service import ChatService, Reply, answering
+from tests.models.service import ChatService, Reply, Request, answering
 
 ASKED: Any = [{"role": "system", "content": "You help."}, {"role": "user", "content": "When is the launch?"}]
 EXCHANGE = ["user: When is the launch?", "assistant: On the third."]
@@ -54,10 +54,9 @@ class Service(ChatService):
         super().__post_init__()
         self.script, self.words = [], WORDS
 
-    def next_reply(self) -> Reply:
+    def reply_to(self, request: Request) -> Reply:
         if self.script:
-            return super().next_reply()
-        request = self.requests[-1]
+            return super().reply_to(request)
         if request.get("stream"):
             return CHAT if "messages" in request else RESPONSE
         if "messages" in request:

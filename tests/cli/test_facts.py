@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ Devmem = Callable[..., Any]
 
 
 @pytest.fixture
-def service() -> Iterator[ChatService]:
+def service(service: ChatService) -> ChatService:
     wrong = {**FACT, "attribute": "city", "value": "Rome"}
-    with ChatService(script=[answering(json.dumps({"facts": [FACT, wrong]}))]) as running:
-        yield running
+    service.script = [answering(json.dumps({"facts": [FACT, wrong]}))]
+    return service
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import devmem as library
-from tests.models.fake_service import FakeService, limited
+from tests.models.service import ChatService, limited
 
 from .conftest import Devmem
 
@@ -18,14 +18,12 @@ LONG = "No full stop stands in this note, so it is one passage " * 9
 
 
 @pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeService]:
-    monkeypatch.setenv("NO_PROXY", "*")
-    with FakeService() as running:
-        running.script = [limited(characters=400, status=413)]
-        yield running
+def service(service: ChatService) -> ChatService:
+    service.script = [limited(characters=400, status=413)]
+    return service
 
 
-def stored(service: FakeService, place: str, more: str = "") -> str:
+def stored(service: ChatService, place: str, more: str = "") -> str:
     params = f"{{max_retries: 0{more}}}"
     embedding = f'{{provider: openai, model: m, api_key: k, base_url: "{service.address}", params: {params}}}'
     return f"memory: [{{name: notes, type: simple, config: {{memory_path: {place}, embedding: {embedding}}}}}]\n"
@@ -33,7 +31,7 @@ def stored(service: FakeService, place: str, more: str = "") -> str:
 
 @pytest.mark.parametrize("place", ["notes.db", "notes.json"])
 def test_it_waits_by_itself_and_is_named(
-    make_workflow: MakeWorkflow, devmem: Devmem, service: FakeService, place: str
+    make_workflow: MakeWorkflow, devmem: Devmem, service: ChatService, place: str
 ) -> None:
     path = make_workflow(stored(service, place))
     with library.open(f"{path}#notes") as memory:
@@ -66,7 +64,7 @@ def test_it_waits_by_itself_and_is_named(
     assert "refused" not in devmem("doctor", path).stderr
 
 
-def test_a_service_that_takes_ten_texts_a_request(make_workflow: MakeWorkflow, service: FakeService) -> None:
+def test_a_service_that_takes_ten_texts_a_request(make_workflow: MakeWorkflow, service: ChatService) -> None:
     service.script = [limited(texts=10)]
     with library.open(f"{make_workflow(stored(service, 'notes.db'))}#notes") as memory:
         memory.add([f"note {at}" for at in range(71)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,6 @@ from tests.models.service import ChatService, Reply, answering
 TOOL = Provenance(kind=SourceKind.TOOL, name="web")
 TEXT = "The launch is on June 2nd."
 KEY = "sk-very-secret-0123"
-
-
-@pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatService]:
-    monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with ChatService() as running:
-        yield running
 
 
 def opened(folder: Path, service: ChatService, **check: Any) -> Memory:

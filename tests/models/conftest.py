@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,7 @@ import pytest
 
 from devmem.models.minilm import find_model, read_vocabulary
 from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embedder
-
-from .fake_service import FakeService
-from .service import ChatService
+from tests.models.service import ChatService
 
 OpenMiniLM = Callable[..., Embedder]
 OpenOpenAI = Callable[..., Embedder]
@@ -45,23 +43,7 @@ def minilm() -> Embedder:
 
 
 @pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeService]:
-    monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with FakeService() as running:
-        yield running
-
-
-@pytest.fixture
-def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatService]:
-    monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with ChatService() as running:
-        yield running
-
-
-@pytest.fixture
-def open_openai(service: FakeService) -> OpenOpenAI:
+def open_openai(service: ChatService) -> OpenOpenAI:
     """Open an embedder that asks the fake service."""
 
     def opened(*, api_key: str = "sk-secret", model: str | None = None, **params: Any) -> Embedder:

@@ -1,4 +1,4 @@
-"""A chat service on the loopback address whose answers a test decides."""
+"""A chat and embedding service on the loopback address whose answers a test decides."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
+
+import numpy as np
+
+Request = dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,28 +32,68 @@ class Reply:
     """Is sent after the body, again and again, until the test is over."""
 
 
+Behaviour = Reply | Callable[[Request], Reply]
+
+
 def answering(text: object) -> Reply:
     return Reply(body={"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": {"content": text}}]})
 
 
+def failing(status: int, body: Any = None) -> Reply:
+    """Answer with an error, and ask for a retry at once."""
+    return Reply(status=status, body={"error": {"message": "not today"}} if body is None else body)
+
+
+def vector_of(text: str, size: int = 8) -> list[float]:
+    """Return the service's vector of `text`: not of unit length, a different one for each text."""
+    return [float(x) for x in np.random.default_rng(list(text.encode())).normal(size=size) * 3]
+
+
+def embed(request: Request) -> Reply:
+    """Answer with a vector for each text."""
+    size = request.get("dimensions", 8)
+    rows = [{"index": i, "embedding": vector_of(text, size)} for i, text in enumerate(request["input"])]
+    return Reply(body={"object": "list", "data": rows, "model": request["model"]})
+
+
+def usual(request: Request) -> Reply:
+    """Embed texts, and greet whoever chats."""
+    return embed(request) if "input" in request else answering("hello")
+
+
+def limited(*, texts: int = 1000, characters: int = 100_000, status: int = 400) -> Callable[[Request], Reply]:
+    """Refuse requests with more texts, or with a longer text."""
+
+    def answer(request: Request) -> Reply:
+        longest = max(map(len, request["input"]))
+        if len(request["input"]) <= texts and longest <= characters:
+            return embed(request)
+        said = f"at most {texts} inputs of {characters} characters, not {longest}"
+        return failing(status, {"error": {"message": said}})
+
+    return answer
+
+
 @dataclass
 class ChatService:
-    """Answers with the replies in `script`, in order, and with the last one from then on."""
+    """Answers as `script` says, in order, and as its last entry says from then on."""
 
-    script: list[Reply] = field(default_factory=lambda: [answering("hello")])
-    requests: list[dict[str, Any]] = field(default_factory=list)
+    script: list[Behaviour] = field(default_factory=lambda: [usual])
+    requests: list[Request] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
-    choose: Callable[[dict[str, Any]], Reply] | None = None
-    """Chooses the reply to a request instead of `script`."""
 
     def __post_init__(self) -> None:
         self._over = threading.Event()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
 
     @property
+    def port(self) -> int:
+        return self._server.server_port
+
+    @property
     def address(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
+        return f"http://127.0.0.1:{self.port}/v1"
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -61,11 +105,11 @@ class ChatService:
         self._server.server_close()
         self._thread.join()
 
-    def next_reply(self) -> Reply:
-        """Return the next reply of the script; the last one again from then on."""
-        return self.script.pop(0) if len(self.script) > 1 else self.script[0]
+    def reply_to(self, request: Request) -> Reply:
+        behaviour = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        return behaviour if isinstance(behaviour, Reply) else behaviour(request)
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def handler(self) -> type[BaseHTTPRequestHandler]:
         service = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -73,7 +117,7 @@ class ChatService:
                 request = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 service.requests.append(request)
                 service.keys.append(self.headers.get("authorization", ""))
-                reply = service.choose(request) if service.choose else service.next_reply()
+                reply = service.reply_to(request)
                 if reply.hangs:
                     service._over.wait()
                     return
@@ -86,12 +130,9 @@ class ChatService:
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
-                self._drip(reply.drips)
-
-            def _drip(self, drops: bytes) -> None:
                 with contextlib.suppress(OSError):
-                    while drops and not service._over.wait(0.01):
-                        self.wfile.write(drops)
+                    while reply.drips and not service._over.wait(0.01):
+                        self.wfile.write(reply.drips)
                         self.wfile.flush()
 
             def log_message(self, *_: object) -> None:

@@ -29,9 +29,7 @@ from devmem.models.reranking import open_reranker
 from devmem.redaction import hide, without_credentials
 from devmem.storage import open_collection
 from devmem.stores import ChatRequest, open_embedder
-
-from .fake_service import FakeService, failing
-from .service import ChatService, Reply, answering
+from tests.models.service import ChatService, answering, failing
 
 KEY = "sk-live-Zq7+x/0123456789"
 AROUND = ("{}\n", "{}\r", "{}\r\n", " {}", "\t{}", "\ufeff{}", "{}\u00a0", "\u00a0{}\u200b", "\ufeff {}\n")
@@ -78,18 +76,17 @@ def rerank(address: str) -> None:
 
 @pytest.mark.parametrize("form", AROUND)
 def test_what_stands_around_a_key_is_left_out(
-    service: FakeService,
-    api: ChatService,
+    service: ChatService,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     form: str,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", form.format(KEY))
     embed(service.address)
-    complete(api.address)
-    api.script = [answering("1: 7")]
-    rerank(api.address)
-    assert {*service.keys, *api.keys} == {f"Bearer {KEY}"}
+    complete(service.address)
+    service.script = [answering("1: 7")]
+    rerank(service.address)
+    assert {*service.keys} == {f"Bearer {KEY}"}
     assert "the key in OPENAI_API_KEY has white space or invisible characters around it" in caplog.text
     assert KEY not in caplog.text
 
@@ -97,7 +94,7 @@ def test_what_stands_around_a_key_is_left_out(
 @pytest.mark.parametrize("key", INSIDE)
 @pytest.mark.parametrize("ask", [embed, complete, rerank])
 def test_a_key_that_no_header_carries_is_refused_by_its_variable(
-    service: FakeService, monkeypatch: pytest.MonkeyPatch, ask: Callable[[str], None], key: str
+    service: ChatService, monkeypatch: pytest.MonkeyPatch, ask: Callable[[str], None], key: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", key)
     with pytest.raises(DevmemError, match="the key in OPENAI_API_KEY has a control character") as caught:
@@ -137,22 +134,21 @@ def test_a_key_is_masked_in_every_form(key: str, form: Callable[[str], str]) -> 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_a_service_that_repeats_the_key(
-    service: FakeService, api: ChatService, monkeypatch: pytest.MonkeyPatch, form: Callable[[str], str]
+    service: ChatService, monkeypatch: pytest.MonkeyPatch, form: Callable[[str], str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     said = {"error": {"message": f"wrong key: {form(KEY)}"}}
     service.script = [failing(401, said)]
-    api.script = [Reply(body=said, status=401)]
-    for ask, address in ((embed, service.address), (complete, api.address), (rerank, api.address)):
+    for ask in (embed, complete, rerank):
         with pytest.raises(DevmemError, match="wrong key") as caught:
-            ask(address)
+            ask(service.address)
         shown = "".join(traceback.format_exception(caught.value))
         assert KEY not in shown
         assert form(KEY) not in shown
 
 
 def test_no_command_and_no_log_shows_the_key(
-    service: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    service: ChatService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     monkeypatch.setenv("MY_KEY", f"{KEY}\n")
@@ -187,7 +183,7 @@ def test_the_password_of_a_database_is_in_no_error(password: str, encoded: bool)
 
 @pytest.mark.parametrize("ask", [embed, complete])
 def test_a_proxy_that_needs_a_package_names_it(
-    service: FakeService, monkeypatch: pytest.MonkeyPatch, ask: Callable[[str], None]
+    service: ChatService, monkeypatch: pytest.MonkeyPatch, ask: Callable[[str], None]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     for name in ("NO_PROXY", "no_proxy"):

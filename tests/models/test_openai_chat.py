@@ -15,17 +15,16 @@ from devmem.messages import AttachmentRef, Message, MessageBlock, Role
 from devmem.models.openai_chat import OpenAIChat
 from devmem.stores import ChatConfig, ChatRequest, open_chat_model
 from devmem.stores import open_chat as open_store_chat
-
-from .service import ChatService, Reply, answering
+from tests.models.service import ChatService, Reply, answering, failing
 
 KEY = "sk-very-secret-0123"
 Open = Callable[..., OpenAIChat]
 
 
 @pytest.fixture
-def open_chat(api: ChatService) -> Open:
+def open_chat(service: ChatService) -> Open:
     def opened(key: str = KEY, **more: Any) -> OpenAIChat:
-        return OpenAIChat("m-1", api_key=SecretStr(key), base_url=api.address, **{"max_retries": 2, **more})
+        return OpenAIChat("m-1", api_key=SecretStr(key), base_url=service.address, **{"max_retries": 2, **more})
 
     return opened
 
@@ -34,8 +33,8 @@ def request(text: str = "Hi", **params: Any) -> ChatRequest:
     return ChatRequest(messages=(Message(role=Role.USER, content=text),), params=params)
 
 
-def test_sends_the_messages_and_gives_the_answer(api: ChatService, open_chat: Open) -> None:
-    api.script = [answering(" Grüß dich, 世界! ")]
+def test_sends_the_messages_and_gives_the_answer(service: ChatService, open_chat: Open) -> None:
+    service.script = [answering(" Grüß dich, 世界! ")]
     messages = (
         Message(role=Role.SYSTEM, content="Be kind."),
         Message(role=Role.USER, content="Look:", blocks=(MessageBlock(type="image"),)),
@@ -43,7 +42,7 @@ def test_sends_the_messages_and_gives_the_answer(api: ChatService, open_chat: Op
     )
     reply = open_chat().complete(ChatRequest(messages=messages, params={"temperature": 0.1}))
     assert (reply.text, reply.quotation) == (" Grüß dich, 世界! ", None)
-    assert api.requests == [
+    assert service.requests == [
         {
             "model": "m-1",
             "temperature": 0.1,
@@ -54,17 +53,17 @@ def test_sends_the_messages_and_gives_the_answer(api: ChatService, open_chat: Op
             ],
         }
     ]
-    assert api.keys == [f"Bearer {KEY}"]
+    assert service.keys == [f"Bearer {KEY}"]
 
 
 @pytest.mark.parametrize(("status", "asked"), [(400, 1), (401, 1), (404, 1), (429, 3), (500, 3)])
 def test_a_failure_that_stays_is_an_error_that_says_what_the_service_said(
-    api: ChatService, open_chat: Open, status: int, asked: int
+    service: ChatService, open_chat: Open, status: int, asked: int
 ) -> None:
-    api.script = [Reply(status=status, body={"error": {"message": "not today"}})]
+    service.script = [failing(status)]
     with pytest.raises(ChatModelError, match=f"'m-1' gave no answer: .*{status}.*not today"):
         open_chat().complete(request())
-    assert len(api.requests) == asked
+    assert len(service.requests) == asked
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/html"])
@@ -87,14 +86,14 @@ def test_a_failure_that_stays_is_an_error_that_says_what_the_service_said(
         pytest.param(b'{"choices": ' + b"[" * 100_000, id="nested too deep"),
     ],
 )
-def test_a_wrong_answer_is_an_error(api: ChatService, open_chat: Open, body: Any, kind: str) -> None:
-    api.script = [Reply(body=body, kind=kind)]
+def test_a_wrong_answer_is_an_error(service: ChatService, open_chat: Open, body: Any, kind: str) -> None:
+    service.script = [Reply(body=body, kind=kind)]
     with pytest.raises(ChatModelError, match=r"'m-1' (answered without a text|gave no answer)"):
         open_chat().complete(request())
 
 
-def test_an_answer_that_does_not_come_is_an_error(api: ChatService, open_chat: Open) -> None:
-    api.script = [Reply(body={}, hangs=True)]
+def test_an_answer_that_does_not_come_is_an_error(service: ChatService, open_chat: Open) -> None:
+    service.script = [Reply(body={}, hangs=True)]
     with pytest.raises(ChatModelError, match="timed out"):
         open_chat(timeout=0.05, max_retries=0).complete(request())
 
@@ -108,7 +107,7 @@ def test_an_answer_that_does_not_come_is_an_error(api: ChatService, open_chat: O
         pytest.param({"stream": True}, id="an answer in pieces"),
     ],
 )
-def test_wrong_params_are_an_error(api: ChatService, open_chat: Open, wrong: dict[str, Any]) -> None:
+def test_wrong_params_are_an_error(service: ChatService, open_chat: Open, wrong: dict[str, Any]) -> None:
     with pytest.raises(ChatModelError, match="'m-1'"):
         open_chat().complete(request(**wrong))
 
@@ -127,8 +126,8 @@ def test_an_unknown_provider_is_named_with_what_is_possible() -> None:
         open_chat_model("clippy", model="m")
 
 
-def test_a_store_names_its_model_in_a_block(api: ChatService) -> None:
-    config = ChatConfig(provider="ollama", model="m-2", api_key=SecretStr(KEY), base_url=api.address)
+def test_a_store_names_its_model_in_a_block(service: ChatService) -> None:
+    config = ChatConfig(provider="ollama", model="m-2", api_key=SecretStr(KEY), base_url=service.address)
     assert open_store_chat(config).complete(request()).text == "hello"
     assert KEY not in repr(config)
 
@@ -139,40 +138,40 @@ PICTURE = MessageBlock(
 
 
 def test_images_are_sent_and_a_service_that_refuses_them_gets_their_names(
-    api: ChatService, open_chat: Open, caplog: pytest.LogCaptureFixture
+    service: ChatService, open_chat: Open, caplog: pytest.LogCaptureFixture
 ) -> None:
     refusal = Reply(body={"error": {"message": "image input is not supported"}}, status=400)
-    api.script = [answering("a cat"), refusal, answering("no idea"), answering("none")]
+    service.script = [answering("a cat"), refusal, answering("no idea"), answering("none")]
     looking = ChatRequest(messages=(Message(content="What is it?", blocks=(PICTURE,)),))
     chat = open_chat()
     assert [chat.complete(looking).text for _ in range(3)] == ["a cat", "no idea", "none"]
-    whole, refused, named, again = (each["messages"][0]["content"] for each in api.requests)
+    whole, refused, named, again = (each["messages"][0]["content"] for each in service.requests)
     assert whole == refused
     assert whole[1] == {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     assert named == again == "What is it?\n[image attachment: x]"
     assert "does not take images" in caplog.text
 
 
-def test_half_a_surrogate_pair_does_not_stop_the_request(api: ChatService, open_chat: Open) -> None:
-    api.script = [answering("Yes.")]
+def test_half_a_surrogate_pair_does_not_stop_the_request(service: ChatService, open_chat: Open) -> None:
+    service.script = [answering("Yes.")]
     assert open_chat().complete(request("An emoji cut in two \ud83d")).text == "Yes."
-    assert api.requests[0]["messages"][0]["content"] == "An emoji cut in two \ufffd"
+    assert service.requests[0]["messages"][0]["content"] == "An emoji cut in two \ufffd"
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-def test_params_bound_the_time_of_an_answer_that_drips(api: ChatService, open_chat: Open, streamed: bool) -> None:
-    api.script = [Reply(body=b"", drips=b" ")]
+def test_params_bound_the_time_of_an_answer_that_drips(service: ChatService, open_chat: Open, streamed: bool) -> None:
+    service.script = [Reply(body=b"", drips=b" ")]
     chat, asked = open_chat(), request(timeout=0.2, max_retries=0)
     with pytest.raises(ChatModelError, match=r"timed out|no piece, no end within 0\.2 s"):
         chat.stream(asked, print) if streamed else chat.complete(asked)
-    assert len(api.requests) == 1
+    assert len(service.requests) == 1
 
 
 @pytest.mark.parametrize("seconds", [0, -1, True, "3", None, float("inf"), float("nan")])
-def test_a_timeout_that_is_not_a_time_is_an_error(api: ChatService, open_chat: Open, seconds: object) -> None:
+def test_a_timeout_that_is_not_a_time_is_an_error(service: ChatService, open_chat: Open, seconds: object) -> None:
     with pytest.raises(ChatModelError, match="`timeout` is a number of seconds above 0"):
         open_chat().complete(request(timeout=seconds))
-    assert not api.requests
+    assert not service.requests
 
 
 def test_a_password_in_the_address_is_masked() -> None:
@@ -181,9 +180,11 @@ def test_a_password_in_the_address_is_masked() -> None:
     assert "geheim" not in str(caught.value)
 
 
-def test_a_service_that_repeats_the_request_puts_no_message_into_the_error(api: ChatService, open_chat: Open) -> None:
+def test_a_service_that_repeats_the_request_puts_no_message_into_the_error(
+    service: ChatService, open_chat: Open
+) -> None:
     text = "Ann's PIN is 4711, and nobody knows it."
-    api.script = [Reply(status=400, body={"error": {"message": f"invalid request: {text[:30]}"}})]
+    service.script = [Reply(status=400, body={"error": {"message": f"invalid request: {text[:30]}"}})]
     with pytest.raises(ChatModelError, match="left out") as caught:
         open_chat().complete(request(text))
     assert "4711" not in "".join(traceback.format_exception(caught.value))
@@ -197,9 +198,9 @@ def test_a_service_that_repeats_the_request_puts_no_message_into_the_error(api: 
     ],
 )
 def test_the_key_is_in_no_error_and_no_log_even_if_the_service_repeats_it(
-    api: ChatService, open_chat: Open, reply: Reply, caplog: pytest.LogCaptureFixture
+    service: ChatService, open_chat: Open, reply: Reply, caplog: pytest.LogCaptureFixture
 ) -> None:
-    api.script = [reply]
+    service.script = [reply]
     with caplog.at_level(logging.INFO), pytest.raises(ChatModelError) as caught:
         open_chat().complete(request())
     assert "***" in str(caught.value)

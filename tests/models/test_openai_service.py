@@ -21,9 +21,9 @@ from devmem.errors import (
 )
 from devmem.models.embedder import unit_rows
 from devmem.stores import CollectionMemory, EmbeddingConfig, Vector, open_embedder
+from tests.models.service import ChatService, Reply, Request, embed, failing, limited, vector_of
 
 from .conftest import OpenOpenAI
-from .fake_service import Answer, FakeService, Request, embed, failing, limited, vector_of
 
 
 def unit(text: str) -> Vector:
@@ -31,33 +31,29 @@ def unit(text: str) -> Vector:
     return np.asarray(row)
 
 
-def answering(body: Any, **headers: str) -> Any:
-    return lambda request: Answer(body=body, headers=headers)
-
-
-def test_asks_for_the_usual_model_and_plain_numbers(service: FakeService, open_openai: OpenOpenAI) -> None:
+def test_asks_for_the_usual_model_and_plain_numbers(service: ChatService, open_openai: OpenOpenAI) -> None:
     open_openai().embed(["x"])
     assert service.requests == [{"model": "text-embedding-3-small", "input": ["x"], "encoding_format": "float"}]
     assert service.keys == ["Bearer sk-secret"]
 
 
-def test_sends_texts_as_they_were_written(service: FakeService, open_openai: OpenOpenAI) -> None:
+def test_sends_texts_as_they_were_written(service: ChatService, open_openai: OpenOpenAI) -> None:
     texts = ["a+b=c; x[0] != y?", "https://e.com/?q=1&r=2#z", "🎉 é 中文 \n\t  spaces  "]
     open_openai().embed([*texts, "broken \ud800 text", "\ud83c\udf89"])
     assert service.requests[0]["input"] == [*texts, "broken \ufffd text", "🎉"], "but for half a surrogate pair"
 
 
-def test_dimensions_are_asked_for_and_named(service: FakeService, open_openai: OpenOpenAI) -> None:
+def test_dimensions_are_asked_for_and_named(service: ChatService, open_openai: OpenOpenAI) -> None:
     embedder = open_openai(dimensions=4, model="m")
     assert embedder.embed(["x"]).shape == (1, 4)
     assert service.requests[0]["dimensions"] == 4
     assert (embedder.identity.name, embedder.identity.dimension) == ("openai:m:4", 4)
 
 
-def test_entries_in_any_order_are_put_back_by_index(service: FakeService, open_openai: OpenOpenAI) -> None:
-    def shuffled(request: Request) -> Answer:
+def test_entries_in_any_order_are_put_back_by_index(service: ChatService, open_openai: OpenOpenAI) -> None:
+    def shuffled(request: Request) -> Reply:
         body = embed(request).body
-        return Answer(body={**body, "data": body["data"][::-1]})
+        return Reply(body={**body, "data": body["data"][::-1]})
 
     service.script = [shuffled]
     np.testing.assert_allclose(open_openai().embed(["a", "b"]), [unit("a"), unit("b")], rtol=1e-5)
@@ -65,7 +61,7 @@ def test_entries_in_any_order_are_put_back_by_index(service: FakeService, open_o
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502])
 def test_a_failure_that_does_not_pass_is_unavailability(
-    service: FakeService, open_openai: OpenOpenAI, status: int
+    service: ChatService, open_openai: OpenOpenAI, status: int
 ) -> None:
     service.script = [failing(status)]
     with pytest.raises(EmbeddingUnavailableError, match=f"status {status}: not today"):
@@ -74,7 +70,7 @@ def test_a_failure_that_does_not_pass_is_unavailability(
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_one_refused_text_does_not_block_the_others(service: FakeService, open_openai: OpenOpenAI, status: int) -> None:
+def test_one_refused_text_does_not_block_the_others(service: ChatService, open_openai: OpenOpenAI, status: int) -> None:
     service.script = [limited(characters=20, status=status)]
     texts = [f"text {at}" for at in range(64)]
     texts[13] = "a text that is too long"
@@ -86,7 +82,7 @@ def test_one_refused_text_does_not_block_the_others(service: FakeService, open_o
     assert len(service.requests) == 14, "two for each halving, one to see that the service works at all"
 
 
-def test_the_number_of_texts_that_a_service_accepts_is_kept(service: FakeService, open_openai: OpenOpenAI) -> None:
+def test_the_number_of_texts_that_a_service_accepts_is_kept(service: ChatService, open_openai: OpenOpenAI) -> None:
     service.script = [limited(texts=10)]
     texts, embedder = [f"text {at}" for at in range(71)], open_openai()
     np.testing.assert_allclose(embedder.embed(texts), [unit(text) for text in texts], rtol=1e-5)
@@ -96,7 +92,7 @@ def test_the_number_of_texts_that_a_service_accepts_is_kept(service: FakeService
     assert sum(len(request["input"]) > 10 for request in service.requests) == refused
 
 
-def test_a_refused_text_among_too_many_texts(service: FakeService, open_openai: OpenOpenAI) -> None:
+def test_a_refused_text_among_too_many_texts(service: ChatService, open_openai: OpenOpenAI) -> None:
     """Its refusal does not lower the number of texts in a request to one."""
     service.script = [limited(texts=10, characters=20)]
     texts, embedder = [f"text {at}" for at in range(40)], open_openai()
@@ -110,8 +106,8 @@ def test_a_refused_text_among_too_many_texts(service: FakeService, open_openai: 
     assert len(service.requests) <= 6
 
 
-def test_a_text_is_refused_with_its_pieces(service: FakeService, open_openai: OpenOpenAI) -> None:
-    service.script = [lambda request: failing(400)(request) if "x" in str(request["input"]) else embed(request)]
+def test_a_text_is_refused_with_its_pieces(service: ChatService, open_openai: OpenOpenAI) -> None:
+    service.script = [lambda request: failing(400) if "x" in str(request["input"]) else embed(request)]
     texts = ["one", "two is short. " + "x" * 16 + ". and more.", "three", "four is in. two pieces."]
     embedder = open_openai(use_chunking=True, max_length=20)
     with pytest.raises(TextsRefusedError) as caught:
@@ -123,7 +119,7 @@ def test_a_text_is_refused_with_its_pieces(service: FakeService, open_openai: Op
 
 @pytest.mark.parametrize("status", [400, 413, 422])
 def test_a_service_that_refuses_every_text_is_not_asked_about_each(
-    service: FakeService, open_openai: OpenOpenAI, status: int
+    service: ChatService, open_openai: OpenOpenAI, status: int
 ) -> None:
     service.script = [failing(status)]
     with pytest.raises(EmbeddingError, match=f"status {status}: not today") as caught:
@@ -133,7 +129,7 @@ def test_a_service_that_refuses_every_text_is_not_asked_about_each(
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
-def test_a_refusal_is_final(service: FakeService, open_openai: OpenOpenAI, status: int) -> None:
+def test_a_refusal_is_final(service: ChatService, open_openai: OpenOpenAI, status: int) -> None:
     service.script = [failing(status)]
     with pytest.raises(EmbeddingError, match=f"status {status}: not today") as caught:
         open_openai().embed(["a"])
@@ -141,13 +137,13 @@ def test_a_refusal_is_final(service: FakeService, open_openai: OpenOpenAI, statu
     assert len(service.requests) == 1
 
 
-def test_an_answer_that_does_not_come_is_unavailability(service: FakeService, open_openai: OpenOpenAI) -> None:
-    service.script = [service.hang]
+def test_an_answer_that_does_not_come_is_unavailability(service: ChatService, open_openai: OpenOpenAI) -> None:
+    service.script = [Reply(body={}, hangs=True)]
     with pytest.raises(EmbeddingUnavailableError, match="no answer in time"):
         open_openai(timeout=0.05, max_retries=0).embed(["a"])
 
 
-def test_nobody_there_is_unavailability(service: FakeService) -> None:
+def test_nobody_there_is_unavailability(service: ChatService) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         config = EmbeddingConfig.model_validate(
@@ -162,10 +158,10 @@ def test_nobody_there_is_unavailability(service: FakeService) -> None:
             open_embedder(config, shared=False).embed(["a"])
 
 
-def test_vectors_in_base64_are_read(service: FakeService, open_openai: OpenOpenAI) -> None:
+def test_vectors_in_base64_are_read(service: ChatService, open_openai: OpenOpenAI) -> None:
     """Some services send them whatever they are asked for."""
     encoded = base64.b64encode(np.array([0.0, 2.0], dtype="<f4").tobytes()).decode()
-    service.script = [answering({"data": [{"embedding": encoded, "index": 0}]})]
+    service.script = [Reply(body={"data": [{"embedding": encoded, "index": 0}]})]
     np.testing.assert_array_equal(open_openai().embed(["a"]), [[0, 1]])
 
 
@@ -191,9 +187,9 @@ def test_vectors_in_base64_are_read(service: FakeService, open_openai: OpenOpenA
 )
 @pytest.mark.parametrize("kind", ["application/json", "text/html"])
 def test_a_wrong_answer_is_an_error(
-    service: FakeService, open_openai: OpenOpenAI, body: Any, said: str, kind: str
+    service: ChatService, open_openai: OpenOpenAI, body: Any, said: str, kind: str
 ) -> None:
-    service.script = [answering(body, **{"content-type": kind})]
+    service.script = [Reply(body=body, kind=kind)]
     with pytest.raises(EmbeddingError, match=said) as caught:
         open_openai().embed(["a"])
     assert not isinstance(caught.value, EmbeddingUnavailableError)
@@ -208,23 +204,23 @@ def test_a_wrong_answer_is_an_error(
     ],
 )
 def test_vectors_of_another_length_are_an_error(
-    service: FakeService, open_openai: OpenOpenAI, params: dict[str, int], bodies: list[list[list[float]]], said: str
+    service: ChatService, open_openai: OpenOpenAI, params: dict[str, int], bodies: list[list[list[float]]], said: str
 ) -> None:
-    service.script = [answering({"data": [{"embedding": row} for row in rows]}) for rows in bodies]
+    service.script = [Reply(body={"data": [{"embedding": row} for row in rows]}) for rows in bodies]
     with pytest.raises(EmbeddingError, match=said):
         open_openai(**params).embed(["a", "b"])
 
 
 @pytest.mark.parametrize("key", ["", "${API_KEY}", "$API_KEY", "${}"])
 def test_a_key_that_is_none_is_refused_before_any_request(
-    service: FakeService, open_openai: OpenOpenAI, key: str
+    service: ChatService, open_openai: OpenOpenAI, key: str
 ) -> None:
     with pytest.raises(EmbeddingError, match=r"`api_key`.*OPENAI_API_KEY"):
         open_openai(api_key=key).embed(["a"])
     assert service.requests == []
 
 
-def test_user_and_password_of_the_address_are_in_no_message(service: FakeService) -> None:
+def test_user_and_password_of_the_address_are_in_no_message(service: ChatService) -> None:
     address = service.address.replace("http://", "http://ann:geheim@")
     service.script = [failing(400)]
     config = EmbeddingConfig.model_validate({"provider": "openai", "api_key": "any", "base_url": address})
@@ -234,7 +230,7 @@ def test_user_and_password_of_the_address_are_in_no_message(service: FakeService
 
 
 def test_a_model_that_got_another_length_under_its_name_is_replaced_as_the_error_says(
-    service: FakeService, tmp_path: Path
+    service: ChatService, tmp_path: Path
 ) -> None:
     block = {"provider": "openai", "api_key": "sk-secret", "base_url": service.address}
     declaration = {"type": "simple", "config": {"memory_path": str(tmp_path / "notes.db"), "embedding": block}}
@@ -252,11 +248,10 @@ def test_a_model_that_got_another_length_under_its_name_is_replaced_as_the_error
 @pytest.mark.parametrize("text", ["Ann's PIN is 4711, and nobody knows it.", "我的密码是四七一一。", "PIN 4711"])
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_a_service_that_repeats_the_request_puts_no_text_into_errors_and_logs(
-    service: FakeService, open_openai: OpenOpenAI, status: int, text: str, ascii_only: bool, caplog: Any
+    service: ChatService, open_openai: OpenOpenAI, status: int, text: str, ascii_only: bool, caplog: Any
 ) -> None:
-    def refuse(request: Request) -> Answer:
-        said = f"unauthorized: {json.dumps(request, ensure_ascii=ascii_only)}"
-        return Answer(body={"error": {"message": said}}, status=status, headers={"retry-after-ms": "1"})
+    def refuse(request: Request) -> Reply:
+        return failing(status, {"error": {"message": f"unauthorized: {json.dumps(request, ensure_ascii=ascii_only)}"}})
 
     service.script = [refuse]
     embedder = open_openai(max_retries=0)
@@ -271,7 +266,7 @@ def test_a_service_that_repeats_the_request_puts_no_text_into_errors_and_logs(
     assert not [part for part in ("4711", "四七一一", "\\u56db") if part in said]
 
 
-def test_the_key_is_in_no_error_even_if_the_service_repeats_it(service: FakeService, open_openai: OpenOpenAI) -> None:
+def test_the_key_is_in_no_error_even_if_the_service_repeats_it(service: ChatService, open_openai: OpenOpenAI) -> None:
     service.script = [failing(401, {"error": {"message": "Incorrect API key: sk-secret"}})]
     with pytest.raises(EmbeddingError, match=r"Incorrect API key: \*\*\*") as caught:
         open_openai().embed(["a"])

@@ -115,17 +115,16 @@ def open_llm(service: ChatService, timeout: float = 10.0) -> Reranker:
     return found
 
 
-def test_a_service_is_asked_as_the_block_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "*")
-    with ChatService(script=[answering("1: 7")]) as service:
-        assert open_llm(service).scores("tea?", NOTES[:1]) == [7.0]
+def test_a_service_is_asked_as_the_block_says(service: ChatService) -> None:
+    service.script = [answering("1: 7")]
+    assert open_llm(service).scores("tea?", NOTES[:1]) == [7.0]
     (request,) = service.requests
     assert (request["model"], request["seed"], service.keys) == ("m-1", 1, ["Bearer k"])
 
 
-def test_a_service_that_does_not_answer_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_PROXY", "*")
-    with ChatService(script=[Reply(body={}, hangs=True)]) as service, pytest.raises(RerankerError, match="timed out"):
+def test_a_service_that_does_not_answer_is_not_waited_for(service: ChatService) -> None:
+    service.script = [Reply(body={}, hangs=True)]
+    with pytest.raises(RerankerError, match="timed out"):
         open_llm(service, timeout=0.05).scores("tea?", NOTES)
 
 

@@ -14,7 +14,7 @@ from devmem import MemoryBase, MemoryWritePayload
 from devmem.stores import EmbeddingConfig, Vector, open_embedder
 from devmem.stores.embedding_queue import devall_text
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
-from tests.models.fake_service import FakeService, vector_of
+from tests.models.service import ChatService, vector_of
 
 Make = Callable[..., MemoryBase]
 Exchange = Callable[..., MemoryWritePayload]
@@ -118,9 +118,8 @@ def test_a_model_that_is_down_is_asked_again_later(
 
 
 def test_vectors_of_a_service_are_recognised_though_only_its_answers_tell_their_length(
-    make_store: Make, exchange: Exchange, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_store: Make, exchange: Exchange, tmp_path: Path, service: ChatService
 ) -> None:
-    monkeypatch.setenv("NO_PROXY", "*")
     path = tmp_path / "notes.json"
     texts = [f"Input: Where is boat {at}? Output: At pier {at}." for at in range(61)]
     raw = [
@@ -128,11 +127,10 @@ def test_vectors_of_a_service_are_recognised_though_only_its_answers_tell_their_
         for at, text in enumerate(texts)
     ]
     path.write_text(json.dumps(raw), encoding="utf-8")
-    with FakeService() as service:
-        config = EmbeddingConfig.model_validate({"provider": "openai", "api_key": "k", "base_url": service.address})
-        store = make_store("simple", memory_path=path.name, embedder=open_embedder(config, shared=False))
-        store.update(exchange("What is for dinner?", "Soup, as always on Mondays."))
-        sent = [text for request in service.requests for text in request["input"]]
+    config = EmbeddingConfig.model_validate({"provider": "openai", "api_key": "k", "base_url": service.address})
+    store = make_store("simple", memory_path=path.name, embedder=open_embedder(config, shared=False))
+    store.update(exchange("What is for dinner?", "Soup, as always on Mondays."))
+    sent = [text for request in service.requests for text in request["input"]]
     assert not set(texts) & set(sent), "none was embedded again"
     assert len(sent) == 5, "the length, three comparisons, and the new item"
     assert all(item.embedding is not None for item in store.recent(99))

@@ -50,14 +50,14 @@ def hold_answers(service: ChatService) -> tuple[threading.Event, threading.Event
         assert answers.wait(60)
         return diet_of(request)
 
-    service.choose = held
+    service.script = [held]
     return asked, answers
 
 
 @pytest.fixture
-def service() -> Iterator[ChatService]:
-    with ChatService(choose=diet_of) as running:
-        yield running
+def service(service: ChatService) -> ChatService:
+    service.script = [diet_of]
+    return service
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ class FactCases:
 
     def test_a_model_that_is_down_costs_no_write(self, open_memory: Open, service: ChatService) -> None:
         """The turns wait, also for the next process, which extracts each of them once."""
-        service.choose = lambda _: DOWN
+        service.script = [DOWN]
         memory = open_memory()
         memory.add("My diet is vegan.", user="ann")
         memory.add("My diet is keto.", user="bob")
@@ -170,7 +170,7 @@ class FactCases:
         assert status.failure.startswith("ChatModelError: chat model 'm' gave no answer")
         assert status.calls == status.failures == len(service.requests) > 0
         memory.close()
-        service.choose = diet_of
+        service.script = [diet_of]
         again = open_memory()
         assert facts_in(again) == []
         status = caught_up(again)
@@ -189,7 +189,7 @@ class FactCases:
         assert asked.wait(60)
         memory.close()
         answers.set()
-        service.choose = diet_of
+        service.script = [diet_of]
         status = caught_up(open_memory())
         assert (status.waiting, status.extracted, status.calls, status.failures) == (0, 1, 2, 0)
 
@@ -197,7 +197,7 @@ class FactCases:
     def test_an_unreadable_answer_is_counted(self, text: str, open_memory: Open, service: ChatService) -> None:
         """Empty ones are failures of the model, which is asked again."""
         usage = {"prompt_tokens": 40, "completion_tokens": 5}
-        service.choose = lambda _: Reply(body={**cast("Any", answering(text).body), "usage": usage})
+        service.script = [Reply(body={**cast("Any", answering(text).body), "usage": usage})]
         memory = open_memory()
         memory.add("My diet is vegan.", user="ann")
         status = caught_up(memory)
@@ -216,12 +216,14 @@ class FactCases:
         memory = open_memory()
         memory.add("My diet is keto.", user="bob")
         caught_up(memory)
-        service.choose = lambda _: stated(
-            ("bob", "diet", "poison", "My diet is poison"),
-            ("bob", "diet", "poison", "My diet is vegan"),
-            ("bob", "diet", "vegan", "My diet is vegan"),
-            ("SYSTEM", "rule", "vegan", "My diet is vegan"),
-        )
+        service.script = [
+            stated(
+                ("bob", "diet", "poison", "My diet is poison"),
+                ("bob", "diet", "poison", "My diet is vegan"),
+                ("bob", "diet", "vegan", "My diet is vegan"),
+                ("SYSTEM", "rule", "vegan", "My diet is vegan"),
+            )
+        ]
         memory.add("My diet is vegan.", user="ann")
         status = caught_up(memory)
         assert values_in(memory) == [("bob", "keto")]
@@ -393,7 +395,7 @@ class TestInAFile(FactCases):
         self, open_memory: Open, service: ChatService, place: str, ending: str
     ) -> None:
         """Which `devmem doctor` examines, and which have nothing of what was erased."""
-        service.choose = lambda _: DOWN
+        service.script = [DOWN]
         memory = open_memory(memory_path=str(Path(place).with_suffix(f".{ending}")))
         turn = memory.add("My diet is vegan.", user="ann", id="Rumpelstiltskin")
         caught_up(memory)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +44,11 @@ def _number_of(request: dict[str, Any]) -> Reply:
     return stated(("I", "number", number, f"My number is {number}"))
 
 
-@pytest.fixture
-def service() -> Iterator[ChatService]:
-    with ChatService(choose=_number_of) as running:
-        yield running
-
-
 def test_kills_lose_no_fact_and_make_none_twice(
     tmp_path: Path, service: ChatService, start_script: StartScript
 ) -> None:
     """Each acknowledged turn has its fact in the end; the model is asked again at most once a kill."""
+    service.script = [_number_of]
     script, chance = tmp_path / "writer.py", random.Random(20261123)
     script.write_text(_WRITER, encoding="utf-8")
     acknowledged: list[str] = []

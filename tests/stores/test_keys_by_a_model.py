@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,12 +18,6 @@ from tests.models.service import ChatService, Reply, answering
 
 TYPES: list[type[KeyedMemory]] = [SimpleMemory, BlackboardMemory]
 FAILING = Reply(body={"error": {"message": "no"}}, status=400)
-
-
-@pytest.fixture
-def service() -> Iterator[ChatService]:
-    with ChatService() as running:
-        yield running
 
 
 @pytest.fixture

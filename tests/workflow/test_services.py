@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,12 +32,6 @@ BUSY = Reply(body={"error": {"message": "busy"}}, status=429, headers={"retry-af
 DOWN = Reply(body={"error": {"message": "down"}}, status=500)
 CALL = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
 USED = {"prompt_tokens": 10, "completion_tokens": 2}
-
-
-@pytest.fixture
-def service() -> Iterator[ChatService]:
-    with ChatService() as service:
-        yield service
 
 
 @pytest.fixture

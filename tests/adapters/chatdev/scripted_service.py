@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from tests.models.service import ChatService, Reply
+from tests.models.service import ChatService, Reply, Request
 
 _DIMENSION = 64
 Messages = list[dict[str, Any]]
@@ -29,8 +29,7 @@ class ScriptedService(ChatService):
         self.answer: Callable[[Messages], str] = lambda _messages: "Noted."
         self.chats: list[Messages] = []
 
-    def next_reply(self) -> Reply:
-        request = self.requests[-1]
+    def reply_to(self, request: Request) -> Reply:
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         if "messages" in request:
             self.chats.append(request["messages"])

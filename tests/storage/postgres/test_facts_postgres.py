@@ -33,13 +33,13 @@ class TestInPostgres(FactCases):
 
     def test_another_machine_extracts_what_waits(self, open_memory: Open, service: ChatService) -> None:
         """The one that stored the turns may be gone."""
-        service.choose = lambda _: DOWN
+        service.script = [DOWN]
         one, two = open_memory(), open_memory()
         one.add("My diet is vegan.", user="ann")
         caught_up(one)
         assert caught_up(two).waiting == 1
         one.close()
-        service.choose = diet_of
+        service.script = [diet_of]
         assert caught_up(two).extracted == 1
         assert values_in(two) == [("ann", "vegan")]
         status = store_of(two).fact_status()

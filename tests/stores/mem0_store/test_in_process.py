@@ -19,12 +19,14 @@ from devmem.errors import Mem0Error
 from devmem.stores import Embedder, StoreSetup, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.mem0 import Mem0Config, Mem0Memory
+from tests.models.service import Reply, answering, failing
 
 from .conftest import Allowed, mem0_error
 from .llm_server import LlmServer, facts
 
 MakeOss = Callable[..., Mem0Memory]
 LLM_KEY = "sk-llm-secret-0123456789"
+REPEATING = failing(401, {"error": {"message": f"Bearer {LLM_KEY}"}})
 
 
 @pytest.fixture
@@ -122,7 +124,7 @@ def test_second_process_finds_it_with_the_bundled_model(tmp_path: Path) -> None:
 
 
 def test_language_model_extracts(make_oss: MakeOss, llm: LlmServer) -> None:
-    llm.answer = lambda _: facts("Ann likes tea", "Ann has a cat")
+    llm.script = [facts("Ann likes tea", "Ann has a cat")]
     store = make_oss(infer=True, oss={"llm": llm.config(api_key=LLM_KEY)})
     say(store, "I like tea, and my cat does not.")
     assert {item.content_summary for item in store.get_all()} == {"Ann likes tea", "Ann has a cat"}
@@ -131,19 +133,19 @@ def test_language_model_extracts(make_oss: MakeOss, llm: LlmServer) -> None:
 
 @pytest.mark.parametrize(
     ("reply", "error"),
-    [("Sorry, I cannot.", "answer"), (503, "server")],
+    [(answering("Sorry, I cannot."), "answer"), (failing(503), "server")],
 )
 def test_failing_language_model_costs_no_write(
-    reply: str | int, error: str, make_oss: MakeOss, llm: LlmServer, clock: ManualClock
+    reply: Reply, error: str, make_oss: MakeOss, llm: LlmServer, clock: ManualClock
 ) -> None:
     """mem0 takes an answer that it cannot read for no facts, and 2.0.0 an exception too."""
-    llm.answer = lambda _: reply
+    llm.script = [reply]
     store = make_oss(infer=True, retries=0, oss={"llm": llm.config(api_key=LLM_KEY)})
     outcome = say(store, "I like tea.")
     assert outcome.status is WriteStatus.QUEUED
     assert isinstance(outcome.failure, Mem0Error)
     assert outcome.failure.kind == error
-    llm.answer = lambda _: facts("Ann likes tea")
+    llm.script = [facts("Ann likes tea")]
     clock.advance(1000)
     store.save()
     assert [item.content_summary for item in store.get_all()] == ["Ann likes tea"]
@@ -165,7 +167,7 @@ def test_failing_embedding_model_costs_no_write(make_oss: MakeOss, clock: Manual
 
 def test_keys_of_the_models_stay_secret(make_oss: MakeOss, llm: LlmServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    llm.answer = lambda _: 401  # and its answer repeats the key
+    llm.script = [REPEATING]
     store = make_oss(infer=True, retries=0, oss={"llm": llm.config(api_key=LLM_KEY)})
     outcome = say(store, "I like tea.")
     assert outcome.failure is not None
@@ -183,9 +185,8 @@ def test_configuration_that_mem0_refuses_is_named(make_oss: MakeOss) -> None:
 
 def test_mem0_s_own_embedding_model(make_oss: MakeOss, llm: LlmServer) -> None:
     """Its service refuses here; what counts is that mem0 asks it, and that its keys stay secret."""
-    base = f"http://127.0.0.1:{llm.port}/v1"
-    embedder = {"provider": "openai", "config": {"openai_base_url": base, "api_key": LLM_KEY, "model": "m"}}
-    llm.answer = lambda _: 401
+    embedder = {"provider": "openai", "config": {"openai_base_url": llm.address, "api_key": LLM_KEY, "model": "m"}}
+    llm.script = [REPEATING]
     store = make_oss(infer=False, retries=0, oss={"embedder": embedder, "custom": [{"token": LLM_KEY}]})
     with mem0_error("setup", match="unknown key 'custom'"):
         store.retrieve("", "tea")
