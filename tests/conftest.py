@@ -10,15 +10,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Protocol, TypeVar
 
 import pytest
 import typer.main
 from hypothesis import HealthCheck, settings
 
+from devmem import MemoryBase
+from devmem.stores import ChatModel, Embedder, StoreSetup, open_chat
+from devmem.testing import HashEmbedder, ManualClock
 from tests.generated import examples
 from tests.models.service import ChatService
 from tests.processes import ForkServer, Script
@@ -27,6 +30,25 @@ from tools.postgres_server import GivenServer, PostgresServer
 pytest.register_assert_rewrite("tests.collection_suite")
 
 StartScript = Callable[..., Script]
+Store = TypeVar("Store", bound=MemoryBase)
+
+
+class MakeStore(Protocol):
+    """Open a store of a class from its `config:` block; with `embedder` or `chat`, that is its model."""
+
+    def __call__(
+        self,
+        kind: type[Store],
+        *,
+        name: str = "notes",
+        folder: Path | None = None,
+        session: Path | None = None,
+        embedder: Embedder | None = None,
+        chat: ChatModel | None = None,
+        rules: Mapping[str, Any] | None = None,
+        **config: Any,
+    ) -> Store: ...
+
 
 # Times are read and shown in the local zone.
 os.environ["TZ"] = "UTC"
@@ -71,6 +93,50 @@ def start_script(_fork_server: ForkServer) -> Iterator[StartScript]:
         for stream in (process.stdin, process.stdout):
             if stream is not None and not stream.closed:
                 stream.close()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def make_store(tmp_path: Path, clock: ManualClock) -> Iterator[MakeStore]:
+    """Open stores whose relative paths start in the test's folder; they are closed when the test is over."""
+    made: list[MemoryBase] = []
+
+    def make(
+        kind: type[Store],
+        *,
+        name: str = "notes",
+        folder: Path | None = None,
+        session: Path | None = None,
+        embedder: Embedder | None = None,
+        chat: ChatModel | None = None,
+        rules: Mapping[str, Any] | None = None,
+        **config: Any,
+    ) -> Store:
+        if embedder is not None:
+            config.setdefault("embedding", {"provider": "openai", "model": "testing"})
+        setup = StoreSetup(
+            name=name,
+            store_type=kind.__module__.split(".")[1],
+            config=kind.config_model.model_validate(config),
+            base_dir=folder or tmp_path,
+            session_dir=session,
+            open_embedder=lambda _: embedder or HashEmbedder(),
+            open_chat=lambda block: chat or open_chat(block),
+            clock=clock,
+            monotonic=clock,
+        )
+        store = kind(setup, **(rules or {}))
+        made.append(store)
+        store.load()
+        return store
+
+    yield make
+    for store in made:
+        store.close()
 
 
 @pytest.fixture

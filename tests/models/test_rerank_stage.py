@@ -14,9 +14,10 @@ from devmem.config import RerankerConfig
 from devmem.errors import MissingExtraError, RerankerError
 from devmem.model.results import RejectReason
 from devmem.models import register_reranker
-from devmem.stores import MemoryQuery, StoreSetup
+from devmem.stores import MemoryQuery
 from devmem.testing import HashTokenEmbedder, ManualClock
-from devmem_stores.simple import SimpleConfig, SimpleMemory
+from devmem_stores.simple import SimpleMemory
+from tests.conftest import MakeStore
 
 TEA = MemoryQuery(text="tea", limit=2)
 NOTES = ("Tea is hot.", "Tea is made of leaves that were dried.", "Tea: see shelf four.")
@@ -61,41 +62,24 @@ class Make(Protocol):
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def make(clock: ManualClock) -> Iterator[Make]:
+def make(clock: ManualClock, make_store: MakeStore) -> Iterator[Make]:
     """Make a store with texts in it, and the reranker that it asks."""
     register_reranker("test_scripted", scripted)
     register_reranker("test_unmakeable", unmakeable)
     register_reranker("test_uninstalled", uninstalled)
-    opened: list[SimpleMemory] = []
 
     def making(texts: Iterable[str] = NOTES, **block: Any) -> tuple[SimpleMemory, Scripted]:
         reranker = {"type": "test_scripted", **block}
-        config = SimpleConfig.model_validate({"embedding": {}, "retrieval": {"reranker": reranker}})
-        setup = StoreSetup(
-            name="notes",
-            store_type="simple",
-            config=config,
-            open_embedder=lambda _: HashTokenEmbedder(),
-            clock=clock,
-            monotonic=clock,
-        )
-        opened.append(SimpleMemory(setup))
+        store = make_store(SimpleMemory, embedder=HashTokenEmbedder(), retrieval={"reranker": reranker})
         # All at the same time: no order is due to it.
         items = [
             MemoryItem(id=str(at), content_summary=text, created_at=clock.now, event_time=clock.now)
             for at, text in enumerate(texts)
         ]
-        opened[-1].add(items)
-        return opened[-1], _made[-1] if _made else Scripted()
+        store.add(items)
+        return store, _made[-1] if _made else Scripted()
 
     yield making
-    for store in opened:
-        store.close()
     _made.clear()
 
 

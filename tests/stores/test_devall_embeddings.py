@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from devmem import MemoryBase, MemoryWritePayload
+from devmem import MemoryWritePayload
 from devmem.stores import EmbeddingConfig, Vector, open_embedder
 from devmem.stores.embedding_queue import devall_text
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
+from devmem_stores.simple import SimpleMemory
+from tests.conftest import MakeStore
 from tests.models.service import ChatService, vector_of
 
-Make = Callable[..., MemoryBase]
 Exchange = Callable[..., MemoryWritePayload]
 TEXTS = ("Input: Where's the key? Output: Under the flowerpot!", "Input: Who called? Output: Ada (twice).")
 
@@ -56,12 +57,12 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_embeddings_of_the_same_model_are_used_and_labelled_by_the_next_write(
-    make_store: Make, exchange: Exchange, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    make_store: MakeStore, exchange: Exchange, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     embedder = ExactEmbedder()
     path = devall_file(tmp_path, embedder)
     before = path.read_bytes()
-    store = make_store("simple", memory_path=path.name, embedder=embedder)
+    store = make_store(SimpleMemory, memory_path=path.name, embedder=embedder)
     store.retrieve("", "key", 1)
     assert all(item.embedding is not None for item in store.recent(9))
     store.save()
@@ -75,11 +76,11 @@ def test_embeddings_of_the_same_model_are_used_and_labelled_by_the_next_write(
 
 @pytest.mark.parametrize("other", [OtherEmbedder(), HashEmbedder(32)], ids=["same dimension", "other dimension"])
 def test_embeddings_of_another_model_are_neither_used_nor_replaced_by_reading(
-    make_store: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture, other: HashEmbedder
+    make_store: MakeStore, tmp_path: Path, caplog: pytest.LogCaptureFixture, other: HashEmbedder
 ) -> None:
     path = devall_file(tmp_path, other)
     before = path.read_bytes()
-    store = make_store("simple", memory_path=path.name, embedder=HashEmbedder())
+    store = make_store(SimpleMemory, memory_path=path.name, embedder=HashEmbedder())
     for _ in range(2):
         (found,) = store.retrieve("", "the key under the flowerpot", 1)
         assert found.id == "a_0", "found by its words"
@@ -92,22 +93,25 @@ def test_embeddings_of_another_model_are_neither_used_nor_replaced_by_reading(
     assert "DevAll then finds them only with that model" in warning
 
 
-def test_a_store_without_a_model_keeps_the_embeddings(make_store: Make, exchange: Exchange, tmp_path: Path) -> None:
+def test_a_store_without_a_model_keeps_the_embeddings(
+    make_store: MakeStore, exchange: Exchange, tmp_path: Path
+) -> None:
     path = devall_file(tmp_path, HashEmbedder())
     before = [entry["embedding"] for entry in entries(path)]
-    make_store("simple", memory_path=path.name).update(exchange("What is for dinner?", "Soup, as always on Mondays."))
+    store = make_store(SimpleMemory, memory_path=path.name)
+    store.update(exchange("What is for dinner?", "Soup, as always on Mondays."))
     assert [entry["embedding"] for entry in entries(path)[:2]] == [pytest.approx(each) for each in before]
     assert all("embedding_model" not in entry for entry in entries(path))
 
 
 def test_a_model_that_is_down_is_asked_again_later(
-    make_store: Make, exchange: Exchange, tmp_path: Path, clock: ManualClock, caplog: pytest.LogCaptureFixture
+    make_store: MakeStore, exchange: Exchange, tmp_path: Path, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Meanwhile the embeddings stand in the file as they were."""
     embedder = FailingEmbedder()
     path = devall_file(tmp_path, HashEmbedder())
     before = [entry["embedding"] for entry in entries(path)]
-    store = make_store("simple", memory_path=path.name, embedder=embedder)
+    store = make_store(SimpleMemory, memory_path=path.name, embedder=embedder)
     store.update(exchange("What is for dinner?", "Soup, as always on Mondays."))
     assert [entry["embedding"] for entry in entries(path)[:2]] == [pytest.approx(each) for each in before]
     assert any("cannot be found out now" in warning for warning in warnings(caplog))
@@ -118,7 +122,7 @@ def test_a_model_that_is_down_is_asked_again_later(
 
 
 def test_vectors_of_a_service_are_recognised_though_only_its_answers_tell_their_length(
-    make_store: Make, exchange: Exchange, tmp_path: Path, service: ChatService
+    make_store: MakeStore, exchange: Exchange, tmp_path: Path, service: ChatService
 ) -> None:
     path = tmp_path / "notes.json"
     texts = [f"Input: Where is boat {at}? Output: At pier {at}." for at in range(61)]
@@ -128,7 +132,7 @@ def test_vectors_of_a_service_are_recognised_though_only_its_answers_tell_their_
     ]
     path.write_text(json.dumps(raw), encoding="utf-8")
     config = EmbeddingConfig.model_validate({"provider": "openai", "api_key": "k", "base_url": service.address})
-    store = make_store("simple", memory_path=path.name, embedder=open_embedder(config, shared=False))
+    store = make_store(SimpleMemory, memory_path=path.name, embedder=open_embedder(config, shared=False))
     store.update(exchange("What is for dinner?", "Soup, as always on Mondays."))
     sent = [text for request in service.requests for text in request["input"]]
     assert not set(texts) & set(sent), "none was embedded again"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 import devmem
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload
-from devmem.stores import CollectionMemory, StoreSetup, WriteStatus
+from devmem.stores import CollectionMemory, WriteStatus
 from devmem.testing import ManualClock
 from devmem_stores.blackboard import BlackboardMemory
 from devmem_stores.brain import BrainMemory
@@ -22,36 +22,21 @@ from devmem_stores.conversation import ConversationMemory
 from devmem_stores.long_term import LongTermMemory
 from devmem_stores.role_zero import RoleZeroMemory
 from devmem_stores.simple import SimpleConfig, SimpleMemory
+from tests.conftest import MakeStore
 
 TYPES: list[type[CollectionMemory]] = [
     *(SimpleMemory, BlackboardMemory, LongTermMemory),
     *(ConversationMemory, RoleZeroMemory, BrainMemory),
 ]
-OPENED: list[CollectionMemory] = []
+Open = Callable[..., CollectionMemory]
 
 
 @pytest.fixture
-def clock() -> Iterator[ManualClock]:
-    yield ManualClock()
-    while OPENED:
-        OPENED.pop().close()
+def opened(make_store: MakeStore) -> Open:
+    def opened(kind: type[CollectionMemory], **config: Any) -> CollectionMemory:
+        return make_store(kind, **{"memory_path": "store.db", **config})
 
-
-def opened(kind: type[CollectionMemory], clock: ManualClock, folder: Path, **config: Any) -> CollectionMemory:
-    block = kind.config_model.model_validate({"memory_path": "store.db", **config})
-    store = kind(
-        StoreSetup(
-            name="s",
-            store_type=kind.__module__.split(".")[1],
-            config=block,
-            base_dir=folder,
-            clock=clock,
-            monotonic=clock,
-        )
-    )
-    OPENED.append(store)
-    store.load()
-    return store
+    return opened
 
 
 def said(text: str, answer: str = "noted", **fields: Any) -> MemoryWritePayload:
@@ -60,10 +45,10 @@ def said(text: str, answer: str = "noted", **fields: Any) -> MemoryWritePayload:
 
 @pytest.mark.parametrize("kind", TYPES, ids=lambda kind: kind.__name__)
 def test_the_stores_ttl_stamps_what_has_no_expiry(
-    kind: type[CollectionMemory], clock: ManualClock, tmp_path: Path
+    kind: type[CollectionMemory], clock: ManualClock, opened: Open
 ) -> None:
     """An expiry of its own goes before the `ttl`, be it earlier or later."""
-    store = opened(kind, clock, tmp_path, ttl="1h")
+    store = opened(kind, ttl="1h")
     store.update(said("the first", "one"))
     store.update(said("the second", "two", expires_at=clock.now + 60))
     store.add([MemoryItem(content_summary="the third", expires_at=clock.now + 7_200)])
@@ -74,9 +59,9 @@ def test_the_stores_ttl_stamps_what_has_no_expiry(
 
 
 @pytest.mark.parametrize("kind", [LongTermMemory, SimpleMemory], ids=lambda kind: kind.__name__)
-def test_storing_an_item_again_is_no_change(kind: type[CollectionMemory], clock: ManualClock, tmp_path: Path) -> None:
+def test_storing_an_item_again_is_no_change(kind: type[CollectionMemory], clock: ManualClock, opened: Open) -> None:
     """Its time goes on; other content under the same id begins again, and so does what had expired."""
-    store = opened(kind, clock, tmp_path, ttl=100)
+    store = opened(kind, ttl=100)
     note = MemoryItem(id="1", content_summary="tea at five")
     store.add([note])
     first = clock.now + 100
@@ -90,9 +75,9 @@ def test_storing_an_item_again_is_no_change(kind: type[CollectionMemory], clock:
     assert store.get(["1"])[0].expires_at == clock.now + 100
 
 
-def test_an_expiry_that_was_taken_away_stays_away(clock: ManualClock, tmp_path: Path) -> None:
+def test_an_expiry_that_was_taken_away_stays_away(clock: ManualClock, opened: Open) -> None:
     """Whoever replaces a version that he knows decides about its expiry."""
-    store = opened(SimpleMemory, clock, tmp_path, ttl="1d")
+    store = opened(SimpleMemory, ttl="1d")
     memory = devmem.Memory(store)
     item_id = memory.add("The door code is 4711.")
     assert memory.update(item_id, expires_at=None).expires_at is None
@@ -106,9 +91,9 @@ def test_a_ttl_that_is_no_duration_is_refused(written: object) -> None:
         SimpleConfig.model_validate({"ttl": written})
 
 
-def test_a_conversation_forgets_what_expired(clock: ManualClock, tmp_path: Path) -> None:
+def test_a_conversation_forgets_what_expired(clock: ManualClock, tmp_path: Path, opened: Open) -> None:
     """Neither its history nor its summaries tell of it; what is left of a summarized part is history again."""
-    store = opened(BrainMemory, clock, tmp_path, max_messages=4, keep_messages=1)
+    store = opened(BrainMemory, max_messages=4, keep_messages=1)
     assert isinstance(store, BrainMemory)
     store.update(said("my pin is 4711", "I keep it", expires_at=clock.now + 60))
     for number in range(4):
@@ -127,9 +112,9 @@ def test_a_conversation_forgets_what_expired(clock: ManualClock, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TYPES if kind is not BrainMemory], ids=lambda kind: kind.__name__)
-def test_nothing_outlives_the_retention(kind: type[CollectionMemory], clock: ManualClock, tmp_path: Path) -> None:
+def test_nothing_outlives_the_retention(kind: type[CollectionMemory], clock: ManualClock, opened: Open) -> None:
     """Whatever its own expiry is, and however often it is stored again."""
-    store = opened(kind, clock, tmp_path, retention="1h", ttl="2h")
+    store = opened(kind, retention="1h", ttl="2h")
     store.update(said("the first", "one"))
     store.update(said("the second", "two", expires_at=clock.now + 9e6))
     store.update(said("the third", "three", expires_at=clock.now + 60))
@@ -142,14 +127,14 @@ def test_nothing_outlives_the_retention(kind: type[CollectionMemory], clock: Man
     assert store.count() == 0
 
 
-def test_what_was_stored_before_the_retention_goes_too(clock: ManualClock, tmp_path: Path) -> None:
+def test_what_was_stored_before_the_retention_goes_too(clock: ManualClock, tmp_path: Path, opened: Open) -> None:
     """The writes that follow delete it without a version, and an import does not bring it back."""
-    store = opened(SimpleMemory, clock, tmp_path)
+    store = opened(SimpleMemory)
     old = MemoryItem(id="old", content_summary="long ago", created_at=clock.now)
     store.add([old])
     store.close()
     clock.advance(100)
-    store = opened(SimpleMemory, clock, tmp_path, retention=100)
+    store = opened(SimpleMemory, retention=100)
     (outcome,) = store.add([MemoryItem(id="older", content_summary="before that", created_at=clock.now - 200)])
     assert (outcome.status, outcome.reason) == (WriteStatus.SKIPPED, "older than the store's `retention`")
     clock.advance(1)
@@ -161,19 +146,19 @@ def test_what_was_stored_before_the_retention_goes_too(clock: ManualClock, tmp_p
 
 @pytest.mark.parametrize("place", ["store.db", "store.json"])
 def test_a_store_within_its_limits_is_closed_without_a_write(
-    clock: ManualClock, tmp_path: Path, place: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, opened: Open, place: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Whoever only searches waits for no other process that writes, and replaces no file."""
     limits = {"memory_path": place, "max_items": 1, "retention": 100}
-    opened(SimpleMemory, clock, tmp_path, **limits).update(said("tea"))
-    while OPENED:
-        OPENED.pop().close()
+    store = opened(SimpleMemory, **limits)
+    store.update(said("tea"))
+    store.close()
     before = (tmp_path / place).stat()
     with ExitStack() as writing:
         if place == "store.db":
             other = writing.enter_context(closing(sqlite3.connect(tmp_path / place, isolation_level=None)))
             other.execute("BEGIN IMMEDIATE")
-        reader = opened(SimpleMemory, clock, tmp_path, **limits)
+        reader = opened(SimpleMemory, **limits)
         reader.save()
         assert not caplog.records
     after = (tmp_path / place).stat()

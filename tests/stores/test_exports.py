@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from devmem import Filter, MemoryBase, MemoryItem, Scope
 from devmem.stores.abilities import exports_of, record_export
 from devmem.testing import ManualClock
-
-Make = Callable[..., MemoryBase]
+from devmem_stores.simple import SimpleMemory
+from tests.conftest import MakeStore
 
 
 def item(text: str, created_at: float, *, user: str = "petronella", item_id: str = "diary-7") -> MemoryItem:
@@ -20,8 +19,8 @@ def places(store: MemoryBase, *items: MemoryItem) -> list[str]:
     return [export.place for export in exports_of(store, items)]
 
 
-def test_an_item_that_is_written_again_is_still_in_earlier_exports(make_store: Make, clock: ManualClock) -> None:
-    store = make_store("simple", memory_path="notes.db")
+def test_an_item_that_is_written_again_is_still_in_earlier_exports(make_store: MakeStore, clock: ManualClock) -> None:
+    store = make_store(SimpleMemory, memory_path="notes.db")
     before = clock()
     store.add([item("tea", before)])
     record_export(store, "all.json", items=1)
@@ -33,9 +32,9 @@ def test_an_item_that_is_written_again_is_still_in_earlier_exports(make_store: M
     assert places(store, item("new", clock(), item_id="other")) == []
 
 
-def test_a_record_keeps_no_user_and_no_id_readable(make_store: Make, clock: ManualClock, tmp_path: Path) -> None:
+def test_a_record_keeps_no_user_and_no_id_readable(make_store: MakeStore, clock: ManualClock, tmp_path: Path) -> None:
     """It stays in the file when the user is forgotten."""
-    store = make_store("simple", memory_path="notes.db")
+    store = make_store(SimpleMemory, memory_path="notes.db")
     where = Filter(scope=Scope(user="petronella"))
     record_export(store, "hers.json", items=1, where=where, ids=["diary-7"])
     made = clock()

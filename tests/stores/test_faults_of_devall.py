@@ -16,15 +16,17 @@ from devmem.errors import CollectionDamagedError, EmbeddingMismatchError
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.stores import SnapshotBlock, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
+from devmem_stores.blackboard import BlackboardMemory
+from devmem_stores.simple import SimpleMemory
+from tests.conftest import MakeStore
 
-Make = Callable[..., MemoryBase]
 Exchange = Callable[..., MemoryWritePayload]
-KINDS = pytest.mark.parametrize("kind", ["simple", "blackboard"])
+KINDS = pytest.mark.parametrize("kind", [SimpleMemory, BlackboardMemory])
 
 
 @KINDS
 def test_d1_an_auto_path_is_a_file_of_the_session(
-    make_store: Make, exchange: Exchange, tmp_path: Path, kind: str
+    make_store: MakeStore, exchange: Exchange, tmp_path: Path, kind: type[MemoryBase]
 ) -> None:
     """There the folder was missing: the answer was lost and the run aborted."""
     session = tmp_path / "WareHouse" / "session_1"
@@ -38,7 +40,9 @@ def test_d1_an_auto_path_is_a_file_of_the_session(
 
 @KINDS
 @pytest.mark.parametrize("path", ["notes.db", "notes.json"])
-def test_d5_two_stores_on_one_path_lose_nothing(make_store: Make, exchange: Exchange, kind: str, path: str) -> None:
+def test_d5_two_stores_on_one_path_lose_nothing(
+    make_store: MakeStore, exchange: Exchange, kind: type[MemoryBase], path: str
+) -> None:
     """There the last writer wins."""
     one, two = make_store(kind, memory_path=path), make_store(kind, memory_path=path)
     for n in range(5):
@@ -50,7 +54,7 @@ def test_d5_two_stores_on_one_path_lose_nothing(make_store: Make, exchange: Exch
 
 
 @KINDS
-def test_d6_a_corrupt_file_is_not_an_empty_one(make_store: Make, tmp_path: Path, kind: str) -> None:
+def test_d6_a_corrupt_file_is_not_an_empty_one(make_store: MakeStore, tmp_path: Path, kind: type[MemoryBase]) -> None:
     """There it was overwritten with the next write."""
     path = tmp_path / "notes.json"
     path.write_text('[{"id": "1", "content_summary": "precious"')
@@ -59,25 +63,25 @@ def test_d6_a_corrupt_file_is_not_an_empty_one(make_store: Make, tmp_path: Path,
     assert path.read_text() == '[{"id": "1", "content_summary": "precious"'
 
 
-def test_d7_the_answer_is_stored_when_the_input_is_long(make_store: Make, exchange: Exchange) -> None:
-    store = make_store("simple")
+def test_d7_the_answer_is_stored_when_the_input_is_long(make_store: MakeStore, exchange: Exchange) -> None:
+    store = make_store(SimpleMemory)
     store.update(exchange("We talked about the weather at length. " * 100, "The spare key is under the flowerpot."))
     (item,) = store.retrieve("", "spare key flowerpot", 1)
     assert "The spare key is under the flowerpot." in item.content_summary
     assert len(item.content_summary) <= 500
 
 
-def test_d7_equal_exchanges_are_all_kept_and_shown_once(make_store: Make, exchange: Exchange) -> None:
-    store = make_store("simple")
+def test_d7_equal_exchanges_are_all_kept_and_shown_once(make_store: MakeStore, exchange: Exchange) -> None:
+    store = make_store(SimpleMemory)
     outcomes = [store.update(exchange("status?", "All pumps run.")) for _ in range(3)]
     assert [outcome.status for outcome in outcomes] == [WriteStatus.STORED] * 3
     assert store.count() == 3
     assert len(store.retrieve("", "Do the pumps run?", 5)) == 1
 
 
-def test_two_pictures_with_the_same_words_are_two_items(make_store: Make) -> None:
+def test_two_pictures_with_the_same_words_are_two_items(make_store: MakeStore) -> None:
     """An answer about one image is not given for another."""
-    store = make_store("simple")
+    store = make_store(SimpleMemory)
     for content in ("AAAA", "BBBB"):
         ref = AttachmentRef(attachment_id=content, data_uri=f"data:image/png;base64,{content}")
         block = SnapshotBlock(role="user", block=MessageBlock(type="image", attachment=ref))
@@ -98,27 +102,27 @@ def test_two_pictures_with_the_same_words_are_two_items(make_store: Make) -> Non
         "你是最好的工程师，截止日期是五月五日",
     ],
 )
-def test_d8_a_fact_is_not_taken_for_a_phrase(make_store: Make, exchange: Exchange, fact: str) -> None:
+def test_d8_a_fact_is_not_taken_for_a_phrase(make_store: MakeStore, exchange: Exchange, fact: str) -> None:
     """There everything from `You are` to the next comma was deleted, wherever it stood."""
-    store = make_store("simple")
+    store = make_store(SimpleMemory)
     store.update(exchange(fact, "Noted, thank you for telling me."))
     (item,) = store.recent(1)
     assert fact in item.content_summary
 
 
-def test_d12_another_model_is_refused(make_store: Make, exchange: Exchange) -> None:
+def test_d12_another_model_is_refused(make_store: MakeStore, exchange: Exchange) -> None:
     """There its vectors were mixed in, or every item was passed over."""
-    make_store("simple", memory_path="notes.db", embedder=HashEmbedder(64)).update(
+    make_store(SimpleMemory, memory_path="notes.db", embedder=HashEmbedder(64)).update(
         exchange("Where is the key?", "Under the flowerpot.")
     )
     with pytest.raises(EmbeddingMismatchError, match="devmem reindex"):
-        make_store("simple", memory_path="notes.db", embedder=HashEmbedder(64, name="another"))
+        make_store(SimpleMemory, memory_path="notes.db", embedder=HashEmbedder(64, name="another"))
 
 
-def test_d11_no_vector_of_zeros_is_stored(make_store: Make, exchange: Exchange, clock: ManualClock) -> None:
+def test_d11_no_vector_of_zeros_is_stored(make_store: MakeStore, exchange: Exchange, clock: ManualClock) -> None:
     """A provider that fails leaves no vector at all, and what was stored meanwhile is embedded later."""
     embedder = FailingEmbedder()
-    store = make_store("simple", embedder=embedder)
+    store = make_store(SimpleMemory, embedder=embedder)
     outcome = store.update(exchange("Where is the key?", "Under the flowerpot."))
     assert outcome.item_id is not None
     assert store.get([outcome.item_id])[0].embedding is None
@@ -132,9 +136,9 @@ def test_d11_no_vector_of_zeros_is_stored(make_store: Make, exchange: Exchange, 
     assert abs(float(embedding @ embedding) - 1) < 1e-5
 
 
-def test_d24_an_attachment_is_written_once(make_store: Make, tmp_path: Path) -> None:
+def test_d24_an_attachment_is_written_once(make_store: MakeStore, tmp_path: Path) -> None:
     """DevAll writes every item again at each save."""
-    store = make_store("simple", memory_path="notes.db")
+    store = make_store(SimpleMemory, memory_path="notes.db")
     ref = AttachmentRef(attachment_id="big", data_uri="data:image/png;base64," + "AAAA" * 400_000)
     block = SnapshotBlock(role="assistant", block=MessageBlock(type="image", attachment=ref))
     for n in range(5):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from pydantic import ValidationError
 
 import devmem
 from devmem import Caller, MemoryWritePayload, Scope
-from devmem.stores import MemoryQuery, StoreSetup, WriteStatus
+from devmem.stores import MemoryQuery, WriteStatus
 from devmem_stores.simple import SimpleConfig, SimpleMemory
+from tests.conftest import MakeStore
 
 KEYS = [
     {"pattern": r"(?i)my (?P<what>diet|address) is", "key": "user.{what}"},
@@ -19,9 +18,8 @@ KEYS = [
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> SimpleMemory:
-    config = SimpleConfig.model_validate({"memory_path": str(tmp_path / "notes.db"), "keys": KEYS})
-    return SimpleMemory(StoreSetup(name="notes", store_type="simple", config=config))
+def store(make_store: MakeStore) -> SimpleMemory:
+    return make_store(SimpleMemory, memory_path="notes.db", keys=KEYS)
 
 
 def said(text: str, *, user: str = "ann", run: str = "1") -> MemoryWritePayload:
@@ -40,7 +38,6 @@ def test_a_pattern_names_the_fact(store: SimpleMemory) -> None:
     assert "vegetarian" in kept["ann", "user.diet"]
     assert "Elm Street" in kept["ann", "user.address"]
     assert "pasta" in kept["bob", "user.diet"]
-    store.close()
 
 
 def test_the_older_value_stays_in_the_history(store: SimpleMemory) -> None:
@@ -53,7 +50,6 @@ def test_the_older_value_stays_in_the_history(store: SimpleMemory) -> None:
     with devmem.open(store.info().location) as memory:
         texts = [version.item.text for version in memory.history(outcome.item_id)]
     assert ["北京" in texts[0], "上海" in texts[-1]] == [True, True]
-    store.close()
 
 
 @pytest.mark.parametrize(
@@ -102,4 +98,3 @@ def test_facts_of_two_agents_are_two(store: SimpleMemory) -> None:
     votes = [hit for hit in store.search(MemoryQuery(text="vote yes", limit=9)) if "vote" in hit.item.content_summary]
     assert sorted(str(hit.item.metadata["agent"]) for hit in votes) == ["a1", "a2"]
     assert [hit.same_as for hit in votes] == [(), ()]
-    store.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,8 +10,10 @@ import pytest
 from devmem import MemoryItem
 from devmem.errors import EmbeddingUnavailableError
 from devmem.storage import SqliteCollection
-from devmem.stores import CollectionMemory, Vector
+from devmem.stores import Vector
 from devmem.testing import HashEmbedder
+from devmem_stores.simple import SimpleMemory
+from tests.conftest import MakeStore
 
 MANY = [MemoryItem(id=str(n), content_summary=f"note number {n}") for n in range(1_000)]
 
@@ -33,28 +35,26 @@ class Watched(HashEmbedder):
         return super().embed(texts)
 
 
-def test_nobody_sees_a_part_of_a_list(make_store: Callable[..., CollectionMemory], tmp_path: Path) -> None:
+def test_nobody_sees_a_part_of_a_list(make_store: MakeStore, tmp_path: Path) -> None:
     embedder = Watched(tmp_path / "notes.db")
-    store = make_store("simple", embedder=embedder, memory_path="notes.db")
+    store = make_store(SimpleMemory, embedder=embedder, memory_path="notes.db")
     assert len(store.add(MANY)) == len(MANY)
     assert len(embedder.seen) > 1
     assert set(embedder.seen) == {0}
     assert store.count() == len(MANY)
 
 
-def test_a_list_that_was_interrupted_is_not_stored(make_store: Callable[..., CollectionMemory], tmp_path: Path) -> None:
+def test_a_list_that_was_interrupted_is_not_stored(make_store: MakeStore, tmp_path: Path) -> None:
     embedder = Watched(tmp_path / "notes.db", calls=2, error=KeyboardInterrupt())
-    store = make_store("simple", embedder=embedder, memory_path="notes.db")
+    store = make_store(SimpleMemory, embedder=embedder, memory_path="notes.db")
     with pytest.raises(KeyboardInterrupt):
         store.add(MANY)
     assert store.count() == 0
 
 
-def test_an_outage_costs_only_the_rest_of_the_embeddings(
-    make_store: Callable[..., CollectionMemory], tmp_path: Path
-) -> None:
+def test_an_outage_costs_only_the_rest_of_the_embeddings(make_store: MakeStore, tmp_path: Path) -> None:
     embedder = Watched(tmp_path / "notes.db", calls=2, error=EmbeddingUnavailableError("down"))
-    store = make_store("simple", embedder=embedder, memory_path="notes.db")
+    store = make_store(SimpleMemory, embedder=embedder, memory_path="notes.db")
     outcomes = store.add(MANY)
     assert 0 < sum(not outcome.waiting for outcome in outcomes) < len(MANY)
     assert store.count() == len(MANY)

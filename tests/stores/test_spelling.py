@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,10 +11,12 @@ import pytest
 from devmem import MemoryItem
 from devmem.errors import EmbeddingUnavailableError
 from devmem.models.embedder import TokenEmbedding
-from devmem.stores import CollectionMemory, Embedder, MemoryQuery, QueryEmbedding, StoreSetup
+from devmem.stores import CollectionMemory, Embedder, MemoryQuery, QueryEmbedding
 from devmem.testing import HashEmbedder, HashTokenEmbedder
-from devmem_stores.simple import SimpleConfig, SimpleMemory
+from devmem_stores.simple import SimpleMemory
+from tests.conftest import MakeStore
 
+Open = Callable[..., CollectionMemory]
 TYPO, MEANT = "When do we recieve a parcel?", "When do we receive a parcel?"
 
 
@@ -47,19 +49,19 @@ class Silent(HashEmbedder):
         return super().embed(texts)
 
 
-def opened(embedder: Embedder | None = None, **retrieval: Any) -> CollectionMemory:
-    config = {"retrieval": retrieval, "embedding": {"provider": "minilm"} if embedder else None}
-    setup = StoreSetup(
-        name="notes",
-        store_type="simple",
-        config=SimpleConfig.model_validate(config),
-        open_embedder=lambda _: embedder or HashEmbedder(),
-    )
-    store = SimpleMemory(setup)
-    store.load()
-    texts = {"post": "Parcels: we receive them on Monday.", "letters": "They receive letters.", "dry": "Dry weather."}
-    store.add([MemoryItem(id=name, content_summary=text) for name, text in texts.items()])
-    return store
+@pytest.fixture
+def opened(make_store: MakeStore) -> Open:
+    def opened(embedder: Embedder | None = None, **retrieval: Any) -> CollectionMemory:
+        store = make_store(SimpleMemory, embedder=embedder, retrieval=retrieval)
+        texts = {
+            "post": "Parcels: we receive them on Monday.",
+            "letters": "They receive letters.",
+            "dry": "Dry weather.",
+        }
+        store.add([MemoryItem(id=name, content_summary=text) for name, text in texts.items()])
+        return store
+
+    return opened
 
 
 def corrections(store: CollectionMemory, text: str = TYPO, **query: Any) -> Mapping[str, str]:
@@ -67,17 +69,16 @@ def corrections(store: CollectionMemory, text: str = TYPO, **query: Any) -> Mapp
 
 
 @pytest.mark.parametrize("embedder", [None, HashEmbedder(), Reader(), Silent()])
-def test_a_misspelled_word_is_found(embedder: Embedder | None) -> None:
+def test_a_misspelled_word_is_found(opened: Open, embedder: Embedder | None) -> None:
     """By words alone, with a model whose words are not known, with one whose words are, and when a provider fails."""
     store = opened(embedder)
     assert corrections(store) == {"recieve": "receive"}
     report = store.search(MemoryQuery(text="recieve", limit=2))
     assert {hit.item.id for hit in report.hits} == {"post", "letters"}
     assert all(hit.lexical for hit in report.hits)
-    store.close()
 
 
-def test_the_meant_word_is_embedded_where_the_model_knows_it() -> None:
+def test_the_meant_word_is_embedded_where_the_model_knows_it(opened: Open) -> None:
     embedder = Reader()
     store = opened(embedder)
     mistyped, right = (
@@ -87,10 +88,9 @@ def test_the_meant_word_is_embedded_where_the_model_knows_it() -> None:
     assert embedder.texts.count(MEANT) == 1
     store.search(MemoryQuery(text=TYPO, limit=3))
     assert (embedder.texts.count(TYPO), embedder.texts.count(MEANT)) == (1, 1)
-    store.close()
 
 
-def test_the_embedding_of_what_was_typed_stays_where_the_other_fails() -> None:
+def test_the_embedding_of_what_was_typed_stays_where_the_other_fails(opened: Open) -> None:
     """For the next store that is asked, too."""
     store = opened(embedder := Unsteady())
     embedding = QueryEmbedding(TYPO)
@@ -99,25 +99,21 @@ def test_the_embedding_of_what_was_typed_stays_where_the_other_fails() -> None:
         assert report.corrected == {"recieve": "receive"}
         assert all(hit.similarity is not None for hit in report.hits)
     assert embedder.identity.name in embedding.failures
-    store.close()
 
 
-def test_a_word_that_the_model_does_not_know_is_not_meant() -> None:
+def test_a_word_that_the_model_does_not_know_is_not_meant(opened: Open) -> None:
     """Without a vocabulary it has to be in two items, as one may have the same typo."""
     store = opened(Reader())
     store.add([MemoryItem(id=f"{n}", content_summary="My neighbour plays the accordion.") for n in range(2)])
     assert corrections(store, "Who plays the accordoin?") == {}
-    store.close()
     by_words = opened()
     by_words.add([MemoryItem(id="0", content_summary="My neighbour plays the accordion.")])
     assert corrections(by_words, "Who plays the accordoin?") == {}
     by_words.add([MemoryItem(id="1", content_summary="An accordion is heavy.")])
     assert corrections(by_words, "Who plays the accordoin?") == {"accordoin": "accordion"}
-    by_words.close()
 
 
 @pytest.mark.parametrize("embedder", [None, Reader()])
-def test_it_can_be_switched_off(embedder: Embedder | None) -> None:
+def test_it_can_be_switched_off(opened: Open, embedder: Embedder | None) -> None:
     store = opened(embedder, spelling=False)
     assert corrections(store) == {}
-    store.close()

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from devmem.model.items import MemoryItem, Vector
 from devmem.models import Embedder, TokenEmbedding
-from devmem.stores import CollectionMemory, MemoryQuery, StoreSetup
+from devmem.stores import CollectionMemory, MemoryQuery
 from devmem.testing import HashEmbedder, HashTokenEmbedder
 from devmem.transfer.copy import CopyReport, copy_items
-from devmem_stores.simple import SimpleConfig, SimpleMemory
+from devmem_stores.simple import SimpleMemory
+from tests.conftest import MakeStore
 
 Open = Callable[[str, Embedder | None], CollectionMemory]
 TEXTS = ["The launch is on June 2nd.", "The code of the lab is 4711.", "Ann likes tea. " * 200 + "Bob likes coffee."]
@@ -39,27 +39,11 @@ class Counted(HashTokenEmbedder):
 
 
 @pytest.fixture
-def open_store(tmp_path: Path) -> Iterator[Open]:
-    opened: list[CollectionMemory] = []
-
+def open_store(make_store: MakeStore) -> Open:
     def open_(name: str, embedder: Embedder | None) -> CollectionMemory:
-        config = {"memory_path": f"{name}.db"}
-        if embedder is not None:
-            config["embedding"] = {"provider": "openai", "model": "testing"}  # type: ignore[assignment]
-        setup = StoreSetup(
-            name=name,
-            store_type="simple",
-            config=SimpleConfig.model_validate(config),
-            base_dir=tmp_path,
-            open_embedder=lambda _: embedder or HashEmbedder(),
-        )
-        opened.append(SimpleMemory(setup))
-        opened[-1].load()
-        return opened[-1]
+        return make_store(SimpleMemory, name=name, embedder=embedder, memory_path=f"{name}.db")
 
-    yield open_
-    for store in opened:
-        store.close()
+    return open_
 
 
 def filled(store: CollectionMemory) -> CollectionMemory:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from devmem.stores import ChatModel, StoreSetup
-from devmem.testing import HashEmbedder, ManualClock
-from devmem_stores.brain import BrainConfig, BrainMemory
+from devmem.stores import ChatModel
+from devmem_stores.brain import BrainMemory
+from tests.conftest import MakeStore
 
 from .redis_server import RedisServer
 
@@ -22,34 +22,14 @@ LLM = {"provider": "openai", "model": "testing"}
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def make_brain(tmp_path: Path, clock: ManualClock) -> Iterator[MakeBrain]:
-    """Make a loaded store; with `chat`, that model is its language model. The same `path` is the same memory."""
-    made: list[BrainMemory] = []
+def make_brain(make_store: MakeStore) -> MakeBrain:
+    """Open stores; with `chat`, that model is their language model. The same `path` is the same memory."""
 
     def make(*, chat: ChatModel | None = None, path: str | None = "memory.db", **config: Any) -> BrainMemory:
         block = {"memory_path": path, **({"llm": LLM} if chat is not None else {}), **config}
-        setup = StoreSetup(
-            name="brain",
-            store_type="brain",
-            config=BrainConfig.model_validate(block),
-            base_dir=tmp_path,
-            open_embedder=lambda _: HashEmbedder(),
-            open_chat=lambda _: chat if chat is not None else pytest.fail("no language model is configured"),
-            clock=clock,
-            monotonic=clock,
-        )
-        made.append(BrainMemory(setup))
-        made[-1].load()
-        return made[-1]
+        return make_store(BrainMemory, name="brain", chat=chat, **block)
 
-    yield make
-    for store in made:
-        store.close()
+    return make
 
 
 def lose_states(file: Path) -> None:

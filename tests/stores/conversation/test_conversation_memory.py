@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -18,24 +17,15 @@ from devmem import (
     record_tool,
 )
 from devmem.recording import InteractionKind, InteractionRecorder, in_trace
-from devmem.stores import StoreSetup
 from devmem.views.diagrams import call_tree, timeline_lines, tree_lines
-from devmem_stores.conversation import ConversationConfig, ConversationMemory
+from devmem_stores.conversation import ConversationMemory
 from devmem_stores.conversation.items import sentence
+from tests.conftest import MakeStore
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[ConversationMemory]:
-    setup = StoreSetup(
-        name="global",
-        store_type="conversation",
-        config=ConversationConfig(memory_path="global.db"),
-        base_dir=tmp_path,
-    )
-    memory = ConversationMemory(setup)
-    memory.load()
-    yield memory
-    memory.close()
+def store(make_store: MakeStore) -> ConversationMemory:
+    return make_store(ConversationMemory, memory_path="global.db")
 
 
 @record_tool("calculator", input_field="x")

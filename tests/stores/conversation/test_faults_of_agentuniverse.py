@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
@@ -16,25 +15,18 @@ from devmem.recording import (
     Participant,
     ParticipantType,
 )
-from devmem.stores import MemoryQuery, StoreSetup
-from devmem_stores.conversation import ConversationConfig, ConversationMemory
+from devmem.stores import MemoryQuery
+from devmem_stores.conversation import ConversationMemory
 from devmem_stores.conversation.items import View, sentence
+from tests.conftest import MakeStore
 
 ANN = Participant("ann", ParticipantType.USER)
 BOT = Participant("bot", ParticipantType.AGENT)
 
 
-def make_store(folder: Path) -> ConversationMemory:
-    config = ConversationConfig(memory_path="global.db")
-    return ConversationMemory(StoreSetup(name="global", store_type="conversation", config=config, base_dir=folder))
-
-
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[ConversationMemory]:
-    memory = make_store(tmp_path)
-    memory.load()
-    yield memory
-    memory.close()
+def store(make_store: MakeStore) -> ConversationMemory:
+    return make_store(ConversationMemory, memory_path="global.db")
 
 
 def record(number: int, conversation: str = "c", trace: str = "t", **more: object) -> Interaction:

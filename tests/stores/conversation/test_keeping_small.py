@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,34 +11,30 @@ import pytest
 from devmem import Caller, Filter, Memory, MemoryItem, Scope
 from devmem.errors import ChatModelError
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
-from devmem.stores import MemoryQuery, StoreSetup
+from devmem.stores import MemoryQuery
 from devmem.testing import FailingChat, ScriptedChat
-from devmem_stores.conversation import ConversationConfig, ConversationMemory
+from devmem_stores.conversation import ConversationMemory
+from tests.conftest import MakeStore
 
 ANN = Participant("ann", ParticipantType.USER)
+Open = Callable[..., ConversationMemory]
 BOT = Participant("bot", ParticipantType.AGENT)
 
 
-def open_store(folder: Path, chat: ScriptedChat | None = None, **summary: Any) -> ConversationMemory:
-    options = {"keep": 2, "words": 20, **summary, **({"llm": {"model": "m"}} if chat else {})}
-    config = ConversationConfig.model_validate({"memory_path": "global.db", "summary": options})
-    setup = StoreSetup(
-        name="global",
-        store_type="conversation",
-        config=config,
-        base_dir=folder,
-        **({"open_chat": lambda _: chat} if chat else {}),  # type: ignore[arg-type]
-    )
-    memory = ConversationMemory(setup)
-    memory.load()
-    return memory
+@pytest.fixture
+def open_store(make_store: MakeStore) -> Open:
+    """Open a store that summarizes, with a language model or without."""
+
+    def opened(chat: ScriptedChat | None = None, **summary: Any) -> ConversationMemory:
+        options = {"keep": 2, "words": 20, **summary, **({"llm": {"model": "m"}} if chat else {})}
+        return make_store(ConversationMemory, chat=chat, memory_path="global.db", summary=options)
+
+    return opened
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[ConversationMemory]:
-    memory = open_store(tmp_path)
-    yield memory
-    memory.close()
+def store(open_store: Open) -> ConversationMemory:
+    return open_store()
 
 
 def tell(memory: ConversationMemory, *numbers: int, conversation: str = "c", words: int = 8) -> None:
@@ -70,9 +65,9 @@ def shown(memory: ConversationMemory, top_k: int = 20) -> list[str]:
     return [hit.item.content_summary for hit in memory.search(query)]
 
 
-def test_a_summary_stands_for_what_is_older_and_the_next_one_continues_it(tmp_path: Path) -> None:
+def test_a_summary_stands_for_what_is_older_and_the_next_one_continues_it(open_store: Open) -> None:
     chat = ScriptedChat("First summary.", "First of all.", "Second summary.", "Second of all.")
-    store = open_store(tmp_path, chat)
+    store = open_store(chat)
     tell(store, *range(8))
     assert store.compress() == 12, "6 records for the agent, and 6 for everybody"
     assert store.compress() == 0, "nothing is new"
@@ -87,7 +82,6 @@ def test_a_summary_stands_for_what_is_older_and_the_next_one_continues_it(tmp_pa
     assert len(shown(store)) == 3
     assert len(shown(store, 2)) == 2
     assert store.count(Filter(metadata={"interaction": True})) == 10 + 4, "the records stay"
-    store.close()
 
 
 def test_without_a_model_sentences_are_selected(store: ConversationMemory) -> None:
@@ -98,13 +92,12 @@ def test_without_a_model_sentences_are_selected(store: ConversationMemory) -> No
     assert shown(store)[0].startswith("Summary of what was said before: ")
 
 
-def test_a_model_that_is_down_loses_nothing(tmp_path: Path) -> None:
-    store = open_store(tmp_path, FailingChat())
+def test_a_model_that_is_down_loses_nothing(open_store: Open) -> None:
+    store = open_store(FailingChat())
     tell(store, *range(8))
     with pytest.raises(ChatModelError):
         store.compress()
     assert len(shown(store)) == 8
-    store.close()
 
 
 def test_nothing_that_is_forgotten_stays_in_a_summary(store: ConversationMemory) -> None:

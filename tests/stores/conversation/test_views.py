@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from devmem import Caller, Filter, MemoryManager, Scope, load_workflow, open_stores
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
-from devmem.stores import MemoryQuery, StoreSetup, ViewConfig
+from devmem.stores import MemoryQuery, ViewConfig
 from devmem.text import estimate_tokens
-from devmem_stores.conversation import ConversationConfig, ConversationMemory
+from devmem_stores.conversation import ConversationMemory
 from devmem_stores.conversation.items import newest_within, within
+from tests.conftest import MakeStore
 
 ANN = Participant("ann", ParticipantType.USER)
 WRITER = Participant("writer", ParticipantType.AGENT)
@@ -28,19 +27,11 @@ TALK = [
 """Questions; the answer to the first is the last record."""
 
 
-def make_store(folder: Path, **config: Any) -> ConversationMemory:
-    settings = ConversationConfig(memory_path="global.db", **config)
-    return ConversationMemory(
-        StoreSetup(name="global", store_type="conversation", config=settings, base_dir=folder, clock=lambda: 1.7e9)
-    )
-
-
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[ConversationMemory]:
-    memory = make_store(tmp_path)
+def store(make_store: MakeStore) -> ConversationMemory:
+    memory = make_store(ConversationMemory, memory_path="global.db")
     tell(memory)
-    yield memory
-    memory.close()
+    return memory
 
 
 def tell(memory: ConversationMemory, conversation: str = "c", user: str | None = None) -> None:

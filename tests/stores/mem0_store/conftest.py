@@ -30,11 +30,6 @@ def mem0_error(kind: str, *, match: str | None = None) -> Iterator[pytest.Except
 
 
 @pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
 def sleeps() -> list[float]:
     """The pauses that the store made; no time passes in them."""
     return []

@@ -17,7 +17,7 @@ from devmem_stores.role_zero.config import (
 )
 from devmem_stores.role_zero.role import RoleMemory
 
-from .conftest import MakeStore, fill, ids, said
+from .conftest import OpenStore, fill, ids, said
 
 REQUIREMENT = UserMessage("build a game")
 
@@ -63,16 +63,16 @@ def test_k_is_the_number_of_newest_messages_and_0_the_window(memory: RoleMemory)
         memory.get(-1)
 
 
-def test_related_messages_are_in_the_order_of_their_time(make_store: MakeStore) -> None:
+def test_related_messages_are_in_the_order_of_their_time(open_store: OpenStore) -> None:
     """Not in that of their arrival, nor of their score."""
-    memory = make_store(memory_k=1, recall="always").role("engineer")
+    memory = open_store(memory_k=1, recall="always").role("engineer")
     for time in (30.0, 10.0, 20.0):
         memory.add(UserMessage(f"the build broke, report of {time}", created_at=time, id=f"at {time:g}"))
     memory.add(UserMessage("when did the build break, says which report", created_at=40.0, id="asked"))
     assert ids(memory.get(1)) == ["at 10", "at 20", "at 30", "asked"]
 
 
-def test_an_own_query_an_own_trigger(make_store: MakeStore) -> None:
+def test_an_own_query_an_own_trigger(open_store: OpenStore) -> None:
     seen: list[Situation] = []
 
     def trigger(situation: Situation) -> bool:
@@ -82,7 +82,7 @@ def test_an_own_query_an_own_trigger(make_store: MakeStore) -> None:
     def query(messages: Sequence[Message]) -> str:
         return f"login page {len(messages)}"
 
-    store = make_store(memory_k=2, rules={"trigger": trigger, "query_builder": query})
+    store = open_store(memory_k=2, rules={"trigger": trigger, "query_builder": query})
     memory = store.role("engineer")
     talk(memory)
     assert memory.recall(2).query == ""
@@ -92,8 +92,8 @@ def test_an_own_query_an_own_trigger(make_store: MakeStore) -> None:
     assert seen[0].last.id == "m5"
 
 
-def test_unimportant_messages_are_kept_and_not_recalled(make_store: MakeStore) -> None:
-    memory = make_store(memory_k=1, recall="always", min_importance=0.5).role("engineer")
+def test_unimportant_messages_are_kept_and_not_recalled(open_store: OpenStore) -> None:
+    memory = open_store(memory_k=1, recall="always", min_importance=0.5).role("engineer")
     memory.add(said(0, "the build is green"))
     memory.add(said(1, "green build", metadata={"importance": 0.9}))
     memory.add(said(2, "build log: green, green, green", cause_by="RunCommand", metadata={"importance": 0.1}))
@@ -101,7 +101,7 @@ def test_unimportant_messages_are_kept_and_not_recalled(make_store: MakeStore) -
     memory.add(said(4, "is the build green?"))
     assert set(ids(memory.recall(1).related)) == {"m0", "m1"}
     assert ids(memory.long_term()) == ["m0", "m1", "m2", "m3"]
-    own = make_store(memory_k=1, recall="always", min_importance=0.5, rules={"importance": lambda m: m.id == "m3"})
+    own = open_store(memory_k=1, recall="always", min_importance=0.5, rules={"importance": lambda m: m.id == "m3"})
     assert ids(own.role("engineer").recall(1).related) == ["m3"]
 
 
@@ -116,8 +116,8 @@ def test_how_important_a_message_is() -> None:
     assert importance_of(AIMessage("ok", metadata={"importance": True})) == 0.2
 
 
-def test_what_is_said_again_is_recalled_once(make_store: MakeStore) -> None:
-    memory = make_store(memory_k=1, recall="always").role("engineer")
+def test_what_is_said_again_is_recalled_once(open_store: OpenStore) -> None:
+    memory = open_store(memory_k=1, recall="always").role("engineer")
     for number in (0, 2, 4):
         memory.add(said(number, "the build is green"))
     memory.add(said(6, "is the build green?"))
@@ -157,8 +157,8 @@ def test_forgetting(memory: RoleMemory) -> None:
     assert bool(memory) is True
 
 
-def test_many_threads(make_store: MakeStore) -> None:
-    store = make_store(memory_k=5, memory_path="roles.db")
+def test_many_threads(open_store: OpenStore) -> None:
+    store = open_store(memory_k=5, memory_path="roles.db")
     start = threading.Barrier(8)
 
     def work(thread: int) -> None:

@@ -20,7 +20,7 @@ from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.role_zero.role import RoleMemory, item_of
 from tests.strategies import SCOPES, messages
 
-from .conftest import MakeStore, fill, ids, said
+from .conftest import OpenStore, fill, ids, said
 
 
 def test_z1_a_duplicate_moves_nothing(memory: RoleMemory) -> None:
@@ -32,8 +32,8 @@ def test_z1_a_duplicate_moves_nothing(memory: RoleMemory) -> None:
     assert ids(memory.window()) == ["m2", "m3", "m4"]
 
 
-def test_z2_what_was_deleted_is_nowhere_and_nothing_is_moved_twice(make_store: MakeStore) -> None:
-    memory = make_store(memory_k=3, recall="always").role("engineer")
+def test_z2_what_was_deleted_is_nowhere_and_nothing_is_moved_twice(open_store: OpenStore) -> None:
+    memory = open_store(memory_k=3, recall="always").role("engineer")
     fill(memory, 5)
     for number in range(5, 8):
         assert memory.delete_newest() is not None
@@ -45,22 +45,22 @@ def test_z2_what_was_deleted_is_nowhere_and_nothing_is_moved_twice(make_store: M
     assert "m0" not in ids(memory.recall(1).related)
 
 
-def test_z3_a_restored_history_is_long_term_as_if_it_was_said_here(make_store: MakeStore) -> None:
+def test_z3_a_restored_history_is_long_term_as_if_it_was_said_here(open_store: OpenStore) -> None:
     embedder = HashEmbedder()
-    memory = make_store(memory_k=3, memory_path="roles.db", recall="always", embedder=embedder).role("engineer")
+    memory = open_store(memory_k=3, memory_path="roles.db", recall="always", embedder=embedder).role("engineer")
     memory.add_batch(said(number) for number in range(20))
     assert embedder.calls == 1
     assert ids(memory.long_term()) == [f"m{number}" for number in range(17)]
     # Another size of the window is no reason to lose or to double anything.
-    other = make_store(memory_k=10, memory_path="roles.db").role("engineer")
+    other = open_store(memory_k=10, memory_path="roles.db").role("engineer")
     assert len(other.window()) == len(list(other.long_term())) == 10
     assert "m2" in ids(memory.recall(1).related + tuple(memory.get_by_content("number 2")))
 
 
 @pytest.mark.parametrize("k", range(1, 9))
-def test_z4_neither_gap_nor_overlap(make_store: MakeStore, k: int) -> None:
+def test_z4_neither_gap_nor_overlap(open_store: OpenStore, k: int) -> None:
     """Whatever `k` is, each message can be got, and none twice."""
-    store = make_store(memory_k=3, recall="always", similarity_top_k=100)
+    store = open_store(memory_k=3, recall="always", similarity_top_k=100)
     memory = store.role("engineer")
     fill(memory, 7)
     got = ids(memory.get(k))
@@ -70,9 +70,9 @@ def test_z4_neither_gap_nor_overlap(make_store: MakeStore, k: int) -> None:
     assert not set(ids(recall.recent)) & set(ids(recall.related))
 
 
-def test_z5_what_cannot_be_stored_now_is_stored_later(make_store: MakeStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_z5_what_cannot_be_stored_now_is_stored_later(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A role is told that its message was not stored; a node's is kept by the manager, in order, and stored later."""
-    store = make_store(memory_path="roles.db")
+    store = open_store(memory_path="roles.db")
     manager = MemoryManager([Attachment(name="roles")], {"roles": store})
     with monkeypatch.context() as patched:
 
@@ -89,9 +89,9 @@ def test_z5_what_cannot_be_stored_now_is_stored_later(make_store: MakeStore, mon
     assert [item.content_summary for item in store.recent(2)] == ["What is next?", "What is late?"]
 
 
-def test_z5_a_provider_that_is_down_costs_nothing(make_store: MakeStore, clock: ManualClock) -> None:
+def test_z5_a_provider_that_is_down_costs_nothing(open_store: OpenStore, clock: ManualClock) -> None:
     embedder = FailingEmbedder()
-    store = make_store(memory_k=1, memory_path="roles.db", recall="always", embedder=embedder)
+    store = open_store(memory_k=1, memory_path="roles.db", recall="always", embedder=embedder)
     memory = store.role("engineer")
     assert memory.add(said(0, "the deadline is in June")).waiting is True
     memory.add(said(2, "which deadline?"))
@@ -107,8 +107,8 @@ def test_z5_a_provider_that_is_down_costs_nothing(make_store: MakeStore, clock: 
     assert recall.hits[0].similarity is not None
 
 
-def test_z6_no_role_user_session_or_project_sees_another_s(make_store: MakeStore, tmp_path: Path) -> None:
-    store = make_store(memory_k=1, recall="always")
+def test_z6_no_role_user_session_or_project_sees_another_s(open_store: OpenStore, tmp_path: Path) -> None:
+    store = open_store(memory_k=1, recall="always")
     owners = [
         {"name": "engineer"},
         {"name": "engineer", "user": "ann"},
@@ -133,23 +133,24 @@ def test_z6_no_role_user_session_or_project_sees_another_s(make_store: MakeStore
         assert memory.count() == 5
     assert memories[0].clear() == 5
     assert [memory.count() for memory in memories] == [0, *[5] * 6]
-    elsewhere = make_store(memory_k=1, recall="always", base=tmp_path / "another project")
+    folder = tmp_path / "another project"
+    elsewhere = open_store(memory_k=1, recall="always", folder=folder, session=folder / "session")
     assert elsewhere.role("engineer").count() == 0
 
 
-def test_z6_nodes_recall_what_their_own_role_wrote(make_store: MakeStore) -> None:
+def test_z6_nodes_recall_what_their_own_role_wrote(open_store: OpenStore) -> None:
     def exchange(role: str, answer: str) -> MemoryWritePayload:
         return MemoryWritePayload(
             agent_role=role, inputs_text="the code?", output_snapshot=MemoryContentSnapshot(text=answer)
         )
 
-    store = make_store()
+    store = open_store()
     store.update(exchange("You are Ann.", "the code is 1234"))
     store.update(exchange("You are Bob.", "the code is 5678"))
     store.update(exchange("", "the code is on the board"))
     found = [item.content_summary for item in store.retrieve("You are Ann.", "the code?", 5)]
     assert sorted(found) == ["the code?\nthe code is 1234", "the code?\nthe code is on the board"]
-    assert len(make_store(shared=True).retrieve("You are Ann.", "the code?", 5)) == 3
+    assert len(open_store(shared=True).retrieve("You are Ann.", "the code?", 5)) == 3
 
 
 @given(message=messages(), scope=SCOPES)

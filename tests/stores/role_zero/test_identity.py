@@ -8,7 +8,7 @@ from devmem import Caller, MemoryManager, MemoryWritePayload, Scope, WorkflowRun
 from devmem.config import Attachment
 from devmem.testing import ScriptedChat
 
-from .conftest import MakeStore
+from .conftest import OpenStore
 
 YAML = """
 memory:
@@ -41,8 +41,8 @@ def test_agents_with_the_same_prompt_have_their_own_memory(tmp_path: Path) -> No
     assert run(tmp_path, "agent: berta, role: You vote.", "Where is the boat moored?") == []
 
 
-def test_the_manager_says_who_asks_and_writes(make_store: MakeStore) -> None:
-    store = make_store()
+def test_the_manager_says_who_asks_and_writes(open_store: OpenStore) -> None:
+    store = open_store()
     managers = [
         MemoryManager([Attachment(name="talk")], {"talk": store}, caller=Caller(node=node)) for node in ("a", "b")
     ]

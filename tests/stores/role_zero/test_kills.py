@@ -11,7 +11,7 @@ import pytest
 from devmem_stores.role_zero.role import RoleMemory
 from tests.conftest import StartScript
 
-from .conftest import MakeStore, ids
+from .conftest import OpenStore, ids
 
 WORKER = Path(__file__).parent / "workers" / "talk.py"
 
@@ -26,7 +26,7 @@ def check_places(memory: RoleMemory) -> list[str]:
 
 
 @pytest.mark.kit
-def test_kills_at_random_points(make_store: MakeStore, tmp_path: Path, start_script: StartScript) -> None:
+def test_kills_at_random_points(open_store: OpenStore, tmp_path: Path, start_script: StartScript) -> None:
     chance = random.Random(7)
     acknowledged = -1
     for _ in range(12):
@@ -38,7 +38,7 @@ def test_kills_at_random_points(make_store: MakeStore, tmp_path: Path, start_scr
         # What it could still print before it died was stored too.
         acknowledged = max([acknowledged, *map(int, process.stdout.read().split("\n")[:-1])])
         process.wait()
-        store = make_store(memory_k=5, memory_path="roles.db")
+        store = open_store(memory_k=5, memory_path="roles.db")
         history = check_places(store.role("engineer", user="ann"))
         expected = [str(number) for number in range(acknowledged + 1)]
         # One more may be there: killed between storing it and saying so.

@@ -16,7 +16,7 @@ from devmem.stores import ChatReply, ChatRequest
 from devmem_stores.role_zero.config import ChatRanker, RankerConfig
 from devmem_stores.role_zero.role import RoleMemory
 
-from .conftest import MakeStore, ids, said
+from .conftest import OpenStore, ids, said
 
 
 class Chooser:
@@ -33,18 +33,18 @@ class Chooser:
         return ChatReply(text=self.answer if self.answer is not None else f"Here it is: {chosen}")
 
 
-def make(make_store: MakeStore, model: Chooser, **config: Any) -> RoleMemory:
+def make(open_store: OpenStore, model: Chooser, **config: Any) -> RoleMemory:
     ranker = ChatRanker(RankerConfig.model_validate({"params": {"temperature": 0}}), lambda _: model)
-    store = make_store(memory_k=1, recall="always", similarity_top_k=2, rules={"ranker": ranker}, **config)
+    store = open_store(memory_k=1, recall="always", similarity_top_k=2, rules={"ranker": ranker}, **config)
     memory = store.role("engineer")
     memory.add_batch(said(number, f"build report {number} {'red' if number == 3 else 'green'}") for number in range(8))
     memory.add(said(8, "build report?"))
     return memory
 
 
-def test_the_model_s_choice_comes_first(make_store: MakeStore) -> None:
+def test_the_model_s_choice_comes_first(open_store: OpenStore) -> None:
     model = Chooser("red")
-    memory = make(make_store, model)
+    memory = make(open_store, model)
     recall = memory.recall(1)
     assert recall.related[0].id == "m3"
     assert len(recall.related) == 2
@@ -54,9 +54,9 @@ def test_the_model_s_choice_comes_first(make_store: MakeStore) -> None:
     assert len(json.loads(request.messages[-1].content)["messages"]) == 8
 
 
-def test_the_same_question_is_ranked_once_until_something_new_is_found(make_store: MakeStore) -> None:
+def test_the_same_question_is_ranked_once_until_something_new_is_found(open_store: OpenStore) -> None:
     model = Chooser("red")
-    memory = make(make_store, model)
+    memory = make(open_store, model)
     memory.recall(1)
     memory.recall(1)
     assert len(model.requests) == 1
@@ -67,23 +67,23 @@ def test_the_same_question_is_ranked_once_until_something_new_is_found(make_stor
 
 
 @pytest.mark.parametrize("answer", ["[1, 1, 99, 0, 2]", "[]", "numbers: [2,1]"])
-def test_numbers_that_make_no_sense_are_passed_over(make_store: MakeStore, answer: str) -> None:
-    recall = make(make_store, Chooser("red", answer)).recall(1)
+def test_numbers_that_make_no_sense_are_passed_over(open_store: OpenStore, answer: str) -> None:
+    recall = make(open_store, Chooser("red", answer)).recall(1)
     assert len(set(ids(recall.related))) == 2
     assert recall.failures == ()
 
 
-def test_an_answer_that_is_none_is_told_and_costs_nothing(make_store: MakeStore) -> None:
-    memory = make(make_store, Chooser("red", "I cannot help with that."))
+def test_an_answer_that_is_none_is_told_and_costs_nothing(open_store: OpenStore) -> None:
+    memory = make(open_store, Chooser("red", "I cannot help with that."))
     recall = memory.recall(1)
     (failure,) = recall.failures
     assert (failure.operation, type(failure.error)) == ("rank what was found", ChatModelError)
     assert len(recall.related) == 2
 
 
-def test_the_ranker_asks_the_model_that_the_setup_opens(make_store: MakeStore) -> None:
+def test_the_ranker_asks_the_model_that_the_setup_opens(open_store: OpenStore) -> None:
     model = Chooser("red")
-    memory = make_store(memory_k=1, recall="always", chat=model, llm_ranker={"model": "m"}).role("engineer")
+    memory = open_store(memory_k=1, recall="always", chat=model, llm_ranker={"model": "m"}).role("engineer")
     memory.add_batch([said(0, "the build is green"), said(1, "the build is red"), said(2, "the build?")])
     assert list(memory.recall(1).failures) == []
     assert model.requests
@@ -106,10 +106,10 @@ def redness(_config: RerankerConfig, _base_dir: Path) -> Redness:
     return Redness()
 
 
-def reranked(make_store: MakeStore, question: str = "build report?", **config: Any) -> RoleMemory:
+def reranked(open_store: OpenStore, question: str = "build report?", **config: Any) -> RoleMemory:
     register_reranker("test_redness", redness)
     block = {"reranker": {"type": "test_redness", "depth": 40}}
-    store = make_store(memory_k=1, recall="always", similarity_top_k=2, retrieval=block, **config)
+    store = open_store(memory_k=1, recall="always", similarity_top_k=2, retrieval=block, **config)
     memory = store.role("engineer")
     # Many of those that are found first say the same and are passed over, so that the search goes on.
     memory.add_batch(said(number, "build report? build report? green") for number in range(20))
@@ -121,8 +121,8 @@ def reranked(make_store: MakeStore, question: str = "build report?", **config: A
     return memory
 
 
-def test_the_reranker_of_the_retrieval_block_reads_the_related_messages_once(make_store: MakeStore) -> None:
-    recall = reranked(make_store).recall(1)
+def test_the_reranker_of_the_retrieval_block_reads_the_related_messages_once(open_store: OpenStore) -> None:
+    recall = reranked(open_store).recall(1)
     assert set(ids(recall.related)) == {"m28", "m29"}
     assert [hit.rerank for hit in recall.hits] == [1.0, 1.0]
     assert (read, recall.failures) == ([11], ())

@@ -23,7 +23,7 @@ from devmem.config import Attachment
 from devmem.errors import ChatModelError
 from devmem_stores.role_zero import RoleZeroMemory
 
-from .conftest import MakeStore
+from .conftest import OpenStore
 
 YAML = """
 memory:
@@ -139,16 +139,16 @@ def managed(store: RoleZeroMemory) -> MemoryManager:
     return MemoryManager([Attachment(name="roles", top_k=2)], {"roles": store})
 
 
-def test_ranker_orders_what_a_node_recalls(make_store: MakeStore) -> None:
-    plain = recalled(managed(make_store()), "launch of the app")
+def test_ranker_orders_what_a_node_recalls(open_store: OpenStore) -> None:
+    plain = recalled(managed(open_store()), "launch of the app")
     ranker = Reversing()
-    store = make_store(base=None, memory_path="other.db", rules={"ranker": ranker}, similarity_top_k=20)
+    store = open_store(memory_path="other.db", rules={"ranker": ranker}, similarity_top_k=20)
     ranked = recalled(managed(store), "launch of the app")
     assert ranker.queries == ["launch of the app"]
     assert set(plain) == {FACT, "The launch of the other app is on May 5th."}
     assert not set(plain) & set(ranked)
 
 
-def test_ranker_that_fails_leaves_the_order_of_the_search(make_store: MakeStore) -> None:
-    store = make_store(rules={"ranker": Reversing(ChatModelError("no answer"))})
+def test_ranker_that_fails_leaves_the_order_of_the_search(open_store: OpenStore) -> None:
+    store = open_store(rules={"ranker": Reversing(ChatModelError("no answer"))})
     assert FACT in recalled(managed(store), "launch of the app")
