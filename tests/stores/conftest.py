@@ -1,4 +1,4 @@
-"""What nodes write."""
+"""Exchanges that nodes write."""
 
 from __future__ import annotations
 
