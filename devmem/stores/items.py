@@ -99,7 +99,8 @@ class ItemFields:
         """Return items as they are stored: one that names no fields gets those of the store."""
         if all(item.indexed_fields is not None for item in items):
             return list(items)
-        fields = self._of_store(collection)
+        if (fields := self._of_store(collection)) is None:
+            return list(items)
         return [replace(item, indexed_fields=fields) if item.indexed_fields is None else item for item in items]
 
     def claimed(self, collection: Collection) -> Collection:

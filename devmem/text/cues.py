@@ -51,7 +51,12 @@ class Cue(IntFlag):
 _MONTHS: Final = "january|february|march|april|may|june|july|august|september|october|november|december"
 _DAYS: Final = "monday|tuesday|wednesday|thursday|friday|saturday|sunday"
 _DIGITS: Final = tuple("0123456789")
-_TELLS_WHEN: Final = named_pattern("cues.txt", "tells_when")
+# These are searched for in small letters, in half the time of a search that ignores case.
+_TELLS_WHEN: Final = named_pattern("cues.txt", "tells_when", 0)
+_INSTRUCTS: Final = named_pattern("cues.txt", "instructs", 0)
+_PREFERS: Final = named_pattern("cues.txt", "prefers", 0)
+_FIRST_PERSON: Final = lazy_pattern(r"\b(?:i|my|mine|me|we|our|ours|us|(?:i|we)['’]\w+)\b|[我咱俺]")
+_SECOND_PERSON: Final = lazy_pattern(r"\byou(?:r|rs)?\b|\byou['’]|[你您]")
 _ASKS_WHEN: Final = named_pattern("cues.txt", "asks_when")
 _ASKS_LATEST: Final = named_pattern("cues.txt", "asks_latest")
 _KINDS: Final = {
@@ -63,12 +68,8 @@ _KINDS: Final = {
     Cue.NOTIFICATION: lazy_pattern(r"\bnotifications?\b|通知|推送", re.IGNORECASE),
     Cue.CHAT: lazy_pattern(r"\bchat(?:s|ted)?\b|聊天", re.IGNORECASE),
 }
-_INSTRUCTS: Final = named_pattern("cues.txt", "instructs")
-_PREFERS: Final = named_pattern("cues.txt", "prefers")
-_FIRST_PERSON: Final = lazy_pattern(r"\b(?:i|my|mine|me|we|our|ours|us|(?:i|we)['’]\w+)\b|[我咱俺]", re.IGNORECASE)
-_SECOND_PERSON: Final = lazy_pattern(r"\byou(?:r|rs)?\b|\byou['’]|[你您]", re.IGNORECASE)
 # The start of a sentence, and what follows a speaker's name and a colon, is capitalised whatever it is.
-_NAMES: Final = lazy_pattern(r"(?<=[a-z,;] )(?!I\b)[A-Z][a-z]+|《")
+_NAMES: Final = lazy_pattern(r" (?<=[a-z,;] )(?!I\b)[A-Z][a-z]+|《")
 _HINTED: Final = (
     (
         Cue.HAS_TIME,
@@ -102,12 +103,12 @@ def cues_of(text: str) -> Cue:
     if _ENDS_ASKING.search(text[-200:]):
         found |= Cue.IS_QUESTION
     for cue, pattern, hints in _HINTED:
-        if (not is_english or any(map(lowered.__contains__, hints))) and pattern.search(text):
+        if (not is_english or any(map(lowered.__contains__, hints))) and pattern.search(lowered):
             found |= cue
     if _NAMES.search(text):
         found |= Cue.NAMES
-    is_addressed = not (is_english and "you" not in lowered) and _SECOND_PERSON.search(text)
-    if is_addressed and not _FIRST_PERSON.search(text):
+    is_addressed = not (is_english and "you" not in lowered) and _SECOND_PERSON.search(lowered)
+    if is_addressed and not _FIRST_PERSON.search(lowered):
         found |= Cue.SECOND_PERSON
     return found
 

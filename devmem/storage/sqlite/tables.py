@@ -287,12 +287,10 @@ class SqliteTables(StoreTables):
         )
         began = (origin.slot, origin.operation, origin.run, origin.actor, origin.at, origin.base)
         row = self.connection.execute(_INSERT, (*values, *began)).lastrowid or 0
-        if new.like is not None and self.change(_COPY_PASSAGES, (row, new.like)):
-            passages = passages_of_row(self.connection, row)
-        else:
-            passages = insert_passages(self.connection, row, prepared)
+        copied = new.like is not None and self.change(_COPY_PASSAGES, (row, new.like))
+        passages = [] if copied else insert_passages(self.connection, row, prepared)
         if new.embeddings is not None:
-            insert_embeddings(self.connection, passages, new.embeddings)
+            insert_embeddings(self.connection, passages or passages_of_row(self.connection, row), new.embeddings)
         if attachments:
             self.insert_attachments(row, attachments)
         return row
