@@ -172,7 +172,7 @@ def words_of(items: Sequence[MemoryItem]) -> list[str]:
             words = {pair[: 2 * _WORD_LENGTH] for text in texts for pair in _PAIR.findall(text)}
             words |= {word[:_WORD_LENGTH] for text in texts for word in _WORD.findall(text) if _RARE.fullmatch(word)}
             found.update(dict.fromkeys(sorted(words, key=lambda word: (-len(word), word))[:number]))
-        if _WORD.match(item.id):
+        if _WORD.search(item.id):
             found[item.id] = None
     return list(found)
 
@@ -275,7 +275,9 @@ def _opened(file: Path) -> Iterator[IO[bytes]]:
             raise
         said = process.stderr.read().decode(errors="replace").strip()
     if process.returncode:
-        raise OSError(said or f"the process that reads it ended with {process.returncode}")
+        # Another process may have removed it since.
+        kind = OSError if file.exists() else FileNotFoundError
+        raise kind(said or f"the process that reads it ended with {process.returncode}")
 
 
 def _spelled(word: str) -> set[bytes]:

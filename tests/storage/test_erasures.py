@@ -6,9 +6,11 @@ import json
 import sqlite3
 import tempfile
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import devmem
-from devmem import MemoryItem, acting_as
+from devmem import Memory, MemoryItem, acting_as
 from devmem.errors import CollectionBusyError
 from devmem.storage import EraseRequest, SqliteCollection
 
@@ -51,6 +53,45 @@ def test_a_word_that_other_versions_hold_is_no_residue(tmp_path: Path) -> None:
             plan = collection.begin_erasure(EraseRequest(ids=(name,)))
             assert collection.finish_erasure(plan, ["Quillfeather"]).residues == ()
             assert left_in(tmp_path, "Quillfeather") == left
+
+
+def _versions_come_and_go(memory: Memory, seed: int, *, verify: bool) -> Iterator[str]:
+    """Have versions of several items written in turns and forgotten; yield a word of each that is gone."""
+    chance = Random(seed)
+
+    def life(word: str) -> Iterator[str | None]:
+        # Where files are searched at once, only an older version has the word.
+        name, last = (f"item {word[::-1]}", "something else") if verify else (f"id {word}", f"after {word}")
+        for text in (f"before {word}", f"between {word}", last):
+            memory.add(text, id=name)
+            yield None
+        assert not memory.forget(name, verify=verify).residues
+        yield word
+
+    lives: list[Iterator[str | None]] = []
+    for number in range(200):
+        while len(lives) < 5:
+            lives.append(life(f"secret{number:03}x{len(lives)}word"))
+        if chance.random() < 0.5:
+            memory.add(f"w{number} stays")
+        one = chance.choice(lives)
+        try:
+            if (word := next(one)) is not None:
+                yield word
+        except StopIteration:
+            lives.remove(one)
+
+
+@pytest.mark.parametrize(("seed", "verify"), [(14, False), (19, False), (97, True)])
+def test_copies_that_sqlite_leaves_in_its_pages_are_removed(tmp_path: Path, seed: int, verify: bool) -> None:
+    """Where it rebuilds a page, a part that is not used any more keeps what was there, secure deletion or not."""
+    gone: list[str] = []
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        for word in _versions_come_and_go(memory, seed, verify=verify):
+            gone.append(word)
+            if verify:
+                assert left_in(tmp_path, word) == set()
+    assert left_in(tmp_path, *gone) == set()
 
 
 _KILLED = (

@@ -110,7 +110,11 @@ def _copy(source: sqlite3.Connection, partial: Path, out: Path) -> int:
                 raise
             with translate_errors(str(out)):  # The source is only read.
                 raise
-        return _checked(target, out)
+        items = _checked(target, out)
+        with translate_errors(str(out)):
+            # The copy of a page has what is left of erased items in its unused part.
+            target.execute("VACUUM")
+        return items
 
 
 def _checked(connection: sqlite3.Connection, path: Path) -> int:

@@ -21,11 +21,12 @@ from uuid import uuid4
 
 from devmem.config.store import IndexConfig
 from devmem.encryption import connect
-from devmem.errors import CollectionUnwritableError
+from devmem.errors import CollectionError, CollectionUnwritableError
+from devmem.forks import follow_forks
 from devmem.models.embedder import ModelIdentity
 from devmem.storage.connections import empty_log, rewrite_pages, write_transaction
 from devmem.storage.erasing import end_plan, erase_planned, insert_marks, set_keys, write_plan
-from devmem.storage.erasure import ErasePlan, EraseRequest, EraseResult, Residue, search_files
+from devmem.storage.erasure import ErasePlan, EraseRequest, EraseResult, Residue, search_files, words_of
 from devmem.storage.opening import CollectionOptions, path_of
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
 from devmem.storage.runs import planned
@@ -40,6 +41,8 @@ from devmem.text.files import WorkMarker, is_at_work
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger(__name__)
+_MOST_SOUGHT: Final = 256
+"""Items whose words are looked for, and words that are; where there are more, the file is rewritten instead."""
 _PRUNE: Final = "DELETE FROM exports WHERE number <= (SELECT max(number) FROM exports) - ?"
 
 
@@ -114,12 +117,26 @@ class SqliteCollection(VersionedCollection):
         super().__init__(database, history_days)
         self._markers: dict[str, WorkMarker] = {}
         """Of the erasures that this collection is at work on, by their ids."""
+        self._words: dict[str, list[str]] = {}
+        """Words of what these erase."""
+        self._unsearched: ErasePlan | None = None
+        """An erasure that is done but for the search of the files, with which it waits for the closing."""
+        self._unsearched_words: list[str] | None = []
+        """Words of this erasure and of later ones; None where they are too many."""
+        follow_forks(self)
+
+    def restart_in_child(self) -> None:
+        """Leave the erasures to the parent."""
+        self._markers, self._words, self._unsearched = {}, {}, None
 
     def close(self) -> None:
-        """Write the index snapshot and release the files."""
-        super().close()
-        for plan_id in list(self._markers):
-            self._end_work(plan_id)
+        """Look for what was erased, write the index snapshot and release the files."""
+        try:
+            self._search_erased()
+        finally:
+            super().close()
+            for plan_id in list(self._markers):
+                self._end_work(plan_id)
 
     def record_export(self, export: ExportRecord) -> None:
         """Remember an export, durably."""
@@ -152,12 +169,27 @@ class SqliteCollection(VersionedCollection):
         # No other process works on a database in memory.
         return not self.database.in_file or (bool(plan.id) and is_at_work(Path(self.location), plan.id))
 
+    def begin_erasure(self, request: EraseRequest, derived: Sequence[str] = ()) -> ErasePlan:
+        """Record durably what is erased from now on; `planned_erasures` returns it until the end."""
+        plan = super().begin_erasure(request, derived)
+        if self.database.in_file and len(plan.ids) + len(plan.rows) <= _MOST_SOUGHT:
+            condition = planned(self.database.dialect, plan.ids, plan.rows)
+            versions = self.database.read(lambda tables: list(self._versions(tables, condition)))
+            self._words[plan.id] = words_of([found.item for found in versions])
+        return plan
+
     def finish_erasure(self, plan: ErasePlan, words: Sequence[str] = (), *, vacuum: bool = False) -> EraseResult:
-        """Remove what is planned, with every version, from the database, its log and its index snapshot."""
+        """Remove what is planned, with every version, from the database, its log and its index snapshot.
+
+        What SQLite deletes it overwrites, but it leaves copies where it rebuilt a page. Without `words` and
+        `vacuum` these are looked for when the collection is closed.
+        """
         try:
             return self._finish(plan, words, vacuum=vacuum)
         finally:
-            self._end_work(plan.id)
+            self._words.pop(plan.id, None)
+            if self._unsearched is None or self._unsearched.id != plan.id:
+                self._end_work(plan.id)
 
     def _finish(self, plan: ErasePlan, words: Sequence[str], *, vacuum: bool) -> EraseResult:
         done = self.database.remove(lambda tables: self._erase_planned(tables, plan))
@@ -165,13 +197,53 @@ class SqliteCollection(VersionedCollection):
             self.database.remove(lambda tables: end_plan(tables, done))
             return EraseResult(items=plan.items)
 
-        reached, residues = self.database.with_writer(
-            lambda writer: self._clean_files(writer, words, partial(_is_kept, writer, plan), vacuum=vacuum)
+        known = self._words.get(plan.id)
+        sought = list(dict.fromkeys((*words, *(known or ())))) if words else ()
+        residues = _remove(Path(f"{self.location}.faiss"))
+        reached, left = self.database.with_writer(
+            lambda writer: self._clean_files(writer, sought, partial(_is_kept, writer, plan), vacuum=vacuum)
         )
-        if not residues:
-            self.database.remove(lambda tables: end_plan(tables, done))
-            self.database.with_writer(lambda writer: empty_log(writer, self.location))
+        residues += left
+        if not residues and (words or vacuum or not self._search_later(done, known)):
+            self._end_plan(done)
         return EraseResult(items=plan.items, reached=tuple(reached), residues=tuple(residues))
+
+    def _end_plan(self, plan: ErasePlan) -> None:
+        self.database.remove(lambda tables: end_plan(tables, plan))
+        self.database.with_writer(lambda writer: empty_log(writer, self.location))
+
+    def _search_later(self, done: ErasePlan, words: Sequence[str] | None) -> bool:
+        """Look for words when the collection is closed; return whether the plan stays until then.
+
+        That of the first erasure does, so that, if this process dies, another one rewrites the file instead.
+        """
+        if words == []:
+            return False
+        before = self._unsearched_words
+        self._unsearched_words = None if words is None or before is None else [*before, *words]
+        if self._unsearched is None:
+            self._unsearched = done
+        return self._unsearched is done
+
+    def _search_erased(self) -> None:
+        """Look for what was erased and not looked for; rewrite the file where some of it is left, or it was much."""
+        plan, words = self._unsearched, self._unsearched_words
+        self._unsearched, self._unsearched_words = None, []
+        if plan is None:
+            return
+        if words is not None and len(words) > _MOST_SOUGHT:
+            words = None
+        try:
+            _, residues = self.database.with_writer(
+                lambda writer: self._clean_files(
+                    writer, words or (), partial(_is_kept, writer, plan), vacuum=words is None
+                )
+            )
+            if not residues:
+                self._end_plan(plan)
+        except (CollectionError, OSError) as error:
+            # The plan stays, by which the next opening does it.
+            _LOG.warning("%s: it was not searched for what was erased: %s", self.location, error)
 
     def _erase_planned(self, tables: StoreTables, plan: ErasePlan) -> ErasePlan:
         """Erase from the tables, and record what is left to do then: the files."""
@@ -185,15 +257,13 @@ class SqliteCollection(VersionedCollection):
     def _clean_files(
         self, writer: sqlite3.Connection, words: Sequence[str], is_kept: Callable[[str], bool], *, vacuum: bool
     ) -> tuple[list[str], list[Residue]]:
-        """Remove the index snapshot, empty the log, and look for words; return what was reached, and what was not."""
-        residues = _remove(Path(f"{self.location}.faiss"))
-        if vacuum:
-            residues += rewrite_pages(writer, self.location)
+        """Empty the log, and look for words; return what was reached, and what was not."""
+        residues = rewrite_pages(writer, self.location) if vacuum else []
         residues += empty_log(writer, self.location)
         places = [Path(f"{self.location}{suffix}") for suffix in ("", "-wal", ".faiss")] if words else []
         reached, left = search_files(places, words, is_kept)
         if any(one.place == self.location for one in left) and not vacuum:
-            # Pages that were freed before the file was one with secure deletion.
+            # In copies that SQLite left in unused parts of its pages.
             residues += rewrite_pages(writer, self.location) or empty_log(writer, self.location)
             reached, left = search_files(places, words, is_kept)
         return reached, [*residues, *left]
@@ -246,7 +316,7 @@ class SqliteCollection(VersionedCollection):
             return plan
 
         plan = self._change_tombstones(merge)
-        return EraseResult() if plan is None else self.finish_erasure(plan)
+        return EraseResult() if plan is None else self.finish_erasure(plan, vacuum=True)
 
     def _erased_before(self, tables: StoreTables) -> ErasePlan | None:
         """Return what is to be erased of a database that knew nothing of the tombstones; None where nothing is."""
