@@ -27,6 +27,6 @@ def run_devmem(
 
 def recalls(workflow: Path, *options: object) -> list[Any]:
     """Return the steps in which agents of a workflow were shown something, oldest first."""
-    text = run_devmem("shown", workflow, "--limit", 1000, "--json", *options).stdout
+    text = run_devmem("log", workflow, "--shown", "--limit", 1000, "--json", *options).stdout
     steps: list[Any] = json.loads(text, object_hook=lambda fields: SimpleNamespace(**fields))
     return sorted(steps, key=lambda step: step.id)

@@ -89,23 +89,24 @@ _COMMANDS: Final = {
         "forget": ("forgetting", "Forget items permanently, and print a receipt."),
         "history": ("runs", "Show the versions of an item, or what changed between two times or in a run."),
         "count": ("items", "Count items, or those with each value of a key."),
-        "log": ("records", "List conversations and traces, show one, or draw who sent what to whom."),
+        "log": ("records", "List conversations and traces, show or draw one, or show what agents were shown."),
         "import": ("transfer", "Fill a store from data files."),
         "export": ("transfer", "Write a store's items as JSON or Markdown."),
         "copy": ("transfer", "Copy every item of one store into another."),
     },
     "Workflows": {
-        "init": ("starting", "Write a workflow to start with, or the entries of a coding agent."),
+        "init": (
+            "starting",
+            "Write a workflow to start with, the entries of a coding agent, or the package of a plugin.",
+        ),
         "run": ("running", "Run a workflow's agents with their memories."),
         "validate": ("checking", "List every problem of workflows, or show what a run will do."),
         "stores": ("stores", "List the store types, or show what is in a memory's stores, and where."),
-        "shown": ("records", "Show what agents were shown."),
         "runs": ("runs", "List the runs of a memory, end those that are pending, or undo one."),
     },
     "Care": {
         "doctor": ("maintenance", "Examine what stores keep on disk, and mend it."),
-        "backup": ("maintenance", "Copy the file of a store while it is in use."),
-        "restore": ("maintenance", "Put a backup in place."),
+        "backup": ("maintenance", "Copy the file of a store while it is in use, or restore a copy."),
         "rekey": ("rekeying", "Encrypt a memory, change its key, or decrypt it."),
         "reindex": ("indexing", "Bring files, embeddings and searched fields up to date."),
         "consolidate": ("consolidate", "Merge, archive or summarize items, or extract facts."),
@@ -114,9 +115,6 @@ _COMMANDS: Final = {
         "web": ("web", "Open a page that shows what is remembered, and why."),
         "mcp": ("mcp", "Serve a memory to MCP clients, or answer a hook of a coding agent."),
         "token": ("mcp", "Make, list and revoke the tokens of a server's users."),
-    },
-    "Authors": {
-        "new": ("new", "Write the package of a new store type or embedding provider."),
     },
 }
 """Subcommands by the titles below which they are listed, each with its module and its summary."""
@@ -129,6 +127,9 @@ _OTHER_WORDS: Final = {
     "index": "reindex",
     "facts": "consolidate",
     "hook": "mcp",
+    "shown": "log --shown",
+    "restore": "backup --restore",
+    "new": "init --plugin",
     **dict.fromkeys(("check", "plan", "schema"), "validate"),
     **dict.fromkeys(("find", "query", "recall", "retrieve"), "search"),
 }

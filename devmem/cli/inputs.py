@@ -146,12 +146,10 @@ def whole_id(what: str, prefix: str, known: Sequence[str]) -> str:
     Raises:
         CommandError: there is none, or several.
     """
-    matching = [one for one in known if one.startswith(prefix)]
-    if len(matching) == 1 or prefix in matching:
-        return prefix if prefix in matching else matching[0]
-    if not matching:
+    found = {one: "" for one in known if one.startswith(prefix)}
+    if not found:
         raise CommandError(f"no {what} {prefix!r} is recorded.")
-    raise CommandError(f"{what} {prefix!r} is ambiguous: {', '.join(matching[:5])}.")
+    return _only(prefix, found, what)
 
 
 STDIN: Final = "-"

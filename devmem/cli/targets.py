@@ -331,22 +331,17 @@ def why_empty(store: MemoryBase) -> str | None:
 
 
 def _sessions_there(store: MemoryBase, file: str) -> str:
-    """Return which sessions have files, in parentheses, where that of a store's file has none.
-
-    Of many, the likely ones are named.
-    """
+    """Return which sessions have files, in parentheses, where that of a store's file has none: the likely ones."""
     folder = store.setup.session_dir
     if folder is None or Path(file).parent != folder or folder.exists():
         return ""
     from devmem.workflow.stores import session_names
 
     names = session_names(folder.parent)
-    if not names:
-        return ""
     likely = difflib.get_close_matches(folder.name, names, n=_SESSIONS_SHOWN)
     shown = sorted([*likely, *(name for name in names if name not in likely)][:_SESSIONS_SHOWN])
     more = f" and {len(names) - len(shown):,} more" if len(names) > len(shown) else ""
-    return f" (sessions with files: {', '.join(shown)}{more})"
+    return f" (sessions with files: {', '.join(shown)}{more})" if names else ""
 
 
 def shown_store(location: str, name: str) -> str:

@@ -73,7 +73,7 @@ class ConversationRecording(ConfigModel):
 
 
 class RecallRecording(ConfigModel):
-    """Log of what agents are shown, for `devmem shown` and `devmem web`; `true` stands for its defaults."""
+    """Log of what agents are shown, for `devmem log --shown` and `devmem web`; `true` stands for its defaults."""
 
     contents: Literal["text", "hash"] = "text"
     """Keep blocks and queries as text, or their hashes alone; ids, scores and times are kept always."""

@@ -523,7 +523,7 @@ class SlowRecall:
     """A search that took long."""
 
     id: int
-    """Number of the recall, for `devmem shown`."""
+    """Number of the recall, for `devmem log --step`."""
     at: float
     """Seconds since the epoch."""
     agent: str

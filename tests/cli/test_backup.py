@@ -1,4 +1,4 @@
-"""`devmem backup` and `restore`: a checked copy while the file is in use, and back again."""
+"""`devmem backup`: a checked copy while the file is in use, and back again."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_backup_of_a_file_in_use_is_whole(notes: Path, devmem: Devmem, tmp_pat
     ("words", "advice"),
     [
         (("backup", "URL", "copy.db"), "`pg_dump`"),
-        (("restore", "copy.db", "URL"), "`devmem copy`"),
+        (("backup", "URL", "copy.db", "--restore"), "`devmem copy`"),
         (("validate", "URL"), "there is no such file"),
         (("run", "URL", "--input", "x"), "there is no such file"),
     ],
@@ -64,7 +64,7 @@ def test_a_log_of_the_old_file_does_not_damage_what_is_restored(notes: Path, dev
         log = notes.with_name("notes.db-wal").read_bytes()
     notes.unlink()
     notes.with_name("notes.db-wal").write_bytes(log)
-    devmem("restore", copy, notes)
+    devmem("backup", notes, copy, "--restore")
     assert texts(devmem, notes) == {"The first note."}
     assert "nothing is wrong" in devmem("doctor", notes).stdout
 
@@ -72,11 +72,11 @@ def test_a_log_of_the_old_file_does_not_damage_what_is_restored(notes: Path, dev
 def test_a_restore_reaches_a_process_that_has_the_file_open(notes: Path, devmem: Devmem, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
     devmem("backup", notes, copy)
-    assert "--force replaces its items" in one_paragraph(devmem("restore", copy, notes, code=2))
+    assert "--force replaces its items" in one_paragraph(devmem("backup", notes, copy, "--restore", code=2))
     with library.open(notes) as memory:
         memory.add("After the backup.")
         assert memory.search("After the backup")[0].text == "After the backup."
-        devmem("restore", copy, notes, "--force")
+        devmem("backup", notes, copy, "--restore", "--force")
         assert [hit.text for hit in memory.search("After the backup")] == ["The first note."]
         memory.add("After the restore.")
     assert texts(devmem, notes) == {"The first note.", "After the restore."}
@@ -89,7 +89,7 @@ def test_a_damaged_backup_is_refused_and_nothing_is_changed(notes: Path, devmem:
     content[8192 * 2 : 8192 * 3] = b"\xff" * 8192
     bad.write_bytes(content)
     before = notes.read_bytes()
-    assert "is damaged" in one_paragraph(devmem("restore", bad, notes, "--force", code=2))
+    assert "is damaged" in one_paragraph(devmem("backup", notes, bad, "--restore", "--force", code=2))
     assert notes.read_bytes() == before
     assert "is damaged" in one_paragraph(devmem("backup", bad, tmp_path / "worse.db", code=2))
     assert not list(tmp_path.glob("worse.db*"))

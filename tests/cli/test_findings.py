@@ -106,9 +106,10 @@ def test_a_file_outside_of_the_folder_has_a_file_uri(files: Path, devmem: Devmem
 def test_help_lists_every_command_in_its_group_and_other_words_are_answered(devmem: Devmem) -> None:
     told = devmem("--help").stdout
     titles = [line.rstrip(":") for line in told.splitlines() if line.endswith(":") and not line.startswith(" ")]
-    assert titles[1:] == ["Remember and find", "Workflows", "Care", "Servers", "Authors"]
+    assert titles[1:] == ["Remember and find", "Workflows", "Care", "Servers"]
     group: Any = typer.main.get_command(app)
     listed = [line.split()[0] for line in told.splitlines() if line.startswith("  ") and line[2:3].isalpha()]
     assert sorted(set(listed) & set(group.commands)) == sorted(group.commands)
-    for word, name in (("show", "list"), ("delete", "forget"), ("find", "search"), ("edit", "update")):
+    words = {"show": "list", "delete": "forget", "find": "search", "edit": "update", "restore": "backup --restore"}
+    for word, name in (words | {"shown": "log --shown", "new": "init --plugin"}).items():
         assert f"No such command '{word}'; it is `devmem {name}`." in devmem(word, "x", code=2).stderr

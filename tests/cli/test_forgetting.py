@@ -111,7 +111,7 @@ def test_tombstones_are_listed_and_removed(devmem: Devmem, tmp_path: Path) -> No
     copied = devmem("copy", saved, file)
     assert "1 skipped" in copied.stdout
     assert "1 item(s) were not copied, as tombstones keep them out" in copied.stderr
-    restored = devmem("restore", saved, file, "--force")
+    restored = devmem("backup", file, saved, "--restore", "--force")
     assert f"{file}: 1 item" in restored.stdout
     assert "1 item of the backup had been erased" in restored.stderr
     (listed,) = json.loads(devmem("list", file, "--tombstones", "--json").stdout)

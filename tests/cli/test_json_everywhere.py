@@ -10,7 +10,7 @@ import pytest
 
 from .conftest import COMMANDS, Devmem, options_of
 
-WITHOUT = {"init", "export", "mcp", "web", "new"}
+WITHOUT = {"init", "export", "mcp", "web"}
 """These print a document of another form, ask, or go on."""
 
 
@@ -32,7 +32,7 @@ def printed(devmem: Devmem, *arguments: object) -> Any:
 def test_a_backup_and_its_restoring(devmem: Devmem, notes: Path, tmp_path: Path) -> None:
     copy, back = tmp_path / "copy.db", tmp_path / "back.db"
     assert printed(devmem, "backup", notes, copy) == {"file": str(copy), "items": 1}
-    assert printed(devmem, "restore", copy, back) == {"file": str(back), "items": 1, "kept_out": 0}
+    assert printed(devmem, "backup", back, copy, "--restore") == {"file": str(back), "items": 1, "kept_out": 0}
 
 
 def test_an_import_and_its_dry_run(devmem: Devmem, notes: Path, tmp_path: Path) -> None:

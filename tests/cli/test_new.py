@@ -1,4 +1,4 @@
-"""`devmem new`: the package that it writes passes its suite, and is found once it is installed."""
+"""`devmem init --plugin`: the package that it writes passes its suite, and is found once it is installed."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def run(folder: Path, *command: object) -> str:
 
 @pytest.mark.parametrize(("kind", "name"), [("store", "field_notes"), ("provider", "letters")])
 def test_the_package_passes_its_suite_at_once(devmem: Devmem, tmp_path: Path, kind: str, name: str) -> None:
-    folder = tmp_path / "plugin"
-    done = devmem("new", kind, name, folder)
+    folder = tmp_path / name
+    done = devmem("init", folder, "--plugin", kind)
     assert done.stdout.startswith("cd ")
     files = [file for file in folder.rglob("*") if file.is_file()]
     assert sum(len(file.read_text().splitlines()) for file in files) <= 60
@@ -37,8 +37,8 @@ def test_the_package_passes_its_suite_at_once(devmem: Devmem, tmp_path: Path, ki
 
 
 def test_the_store_is_found_by_its_entry_point_and_runs_in_a_workflow(devmem: Devmem, tmp_path: Path) -> None:
-    folder = tmp_path / "plugin"
-    devmem("new", "store", "field_notes", folder)
+    folder = tmp_path / "field_notes"
+    devmem("init", folder, "--plugin", "store")
     project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
     source = (folder / "devmem_field_notes" / "__init__.py").read_text()
     points = project["entry-points"]["devmem.stores"]
@@ -57,13 +57,18 @@ def test_the_store_is_found_by_its_entry_point_and_runs_in_a_workflow(devmem: De
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["new", "store", "simple"], "the store type 'simple' already exists"),
-        (["new", "provider", "minilm"], "the embedding provider 'minilm' already exists"),
-        (["new", "store", "9x"], "'9x' cannot be the name of a store type"),
-        (["new", "store", "class"], "use small letters, digits and _"),
-        (["new", "store", "notes", "."], "already exists and was not changed"),
+        (["simple", "--plugin", "store"], "the store type 'simple' already exists"),
+        (["minilm", "--plugin", "provider"], "the embedding provider 'minilm' already exists"),
+        (["9x", "--plugin", "store"], "'9x' cannot be the name of a store type"),
+        (["class", "--plugin", "store"], "use small letters, digits and _"),
+        (["--plugin", "store"], "name the plugin"),
+        (["notes", "--plugin", "store", "--model", "m"], "stand alone"),
     ],
 )
 def test_what_cannot_be_made_is_refused(devmem: Devmem, words: list[str], message: str) -> None:
-    done = devmem(*words, code=2)
-    assert message in done.stderr
+    assert message in devmem("init", *words, code=2).stderr
+
+
+def test_a_folder_that_is_there_stays_as_it_is(devmem: Devmem, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    assert "already exists" in devmem("init", tmp_path / "notes", "--plugin", "store", code=2).stderr

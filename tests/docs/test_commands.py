@@ -85,7 +85,9 @@ with devmem.open("team.yaml#notes") as memory:
 """,
     "$ devmem rekey": "import pathlib, secrets; pathlib.Path('key.txt').write_text(secrets.token_hex(32))",
     "$ devmem run configs/transaction.yaml": "import shutil; shutil.rmtree('configs/.devmem')",
-    "$ devmem restore": "import shutil; shutil.move('notes.db', 'notes-2026-06-02.db')",
+    "$ devmem backup notes.db notes-2026-06-02.db --restore": (
+        "import shutil; shutil.move('notes.db', 'notes-2026-06-02.db')"
+    ),
     "$ devmem mcp": "from devmem.server import TokenFile; TokenFile('devmem-tokens.json').add('ann', user='ann')",
 }
 """Code that prepares the folder of a block, by the beginning of the block."""
@@ -139,7 +141,7 @@ def test_commands_print_what_their_page_shows(fence: Fence, given: Path, tmp_pat
 def _random_ids(fence: Fence, folder: Path) -> dict[str, str]:
     """Return what stands here for parts of a block with ids that cannot be chosen."""
     for part, command, key in (
-        ("--run 5f2c --mask", "devmem shown team.yaml --json", "run"),
+        ("--run 5f2c --mask", "devmem log team.yaml --shown --json", "run"),
         ("--lift 5f2c", "devmem list notes.db --tombstones --json", "id"),
     ):
         if part in fence.code:

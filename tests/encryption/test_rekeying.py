@@ -158,7 +158,7 @@ def test_a_workflow_is_encrypted_with_its_sessions(tmp_path: Path, monkeypatch: 
         memory.add(f"More of the {RARE}.")
         assert len(memory) > 30
     assert plain_places(tmp_path) == []
-    assert RARE in devmem_command("shown", file)
+    assert RARE in devmem_command("log", "--shown", file)
 
 
 def test_a_json_file_is_not_encrypted_as_nothing_could_open_it_again(tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_commands_read_and_write_with_the_key_of_the_environment_or_of_a_file(tm
     assert "nothing is wrong" in devmem_command("doctor", file, env=key)
     devmem_command("backup", file, tmp_path / "copy.db", env=key)
     assert plain_places(tmp_path) == []
-    devmem_command("restore", tmp_path / "copy.db", tmp_path / "other.db", env=key)
-    devmem_command("restore", tmp_path / "copy.db", file, "--force", env=key)
+    devmem_command("backup", tmp_path / "other.db", tmp_path / "copy.db", "--restore", env=key)
+    devmem_command("backup", file, tmp_path / "copy.db", "--restore", "--force", env=key)
     assert plain_places(tmp_path) == []
     assert RARE in devmem_command("list", tmp_path / "other.db", env=key)
     assert RARE in devmem_command("export", file, env=key)

@@ -119,7 +119,7 @@ def test_a_backup_does_not_bring_it_back(tmp_path: Path) -> None:
         memory.update("again", "Her door code was changed.")
         run_devmem("backup", file, saved)
         memory.forget(user=devmem.ANY, matching="door code", tombstone=True, verify=True)
-    run_devmem("restore", saved, file, "--force")
+    run_devmem("backup", file, saved, "--restore", "--force")
     with devmem.open(file, embedding=None) as memory:
         assert [record.text for record in memory.list(user=devmem.ANY)] == [OTHER]
         assert memory.history("again") == []

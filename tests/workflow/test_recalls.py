@@ -51,7 +51,7 @@ def test_the_log_has_the_very_block_that_the_agent_received(tmp_path: Path) -> N
     assert recall.block == block
     assert (recall.node, recall.stage, recall.query) == ("helper", "gen", "When is the launch?")
     assert launch in {entry.item for entry in recall.entries}
-    assert recalls(file, "--item", launch) == [recall]
+    assert recalls(file, "--id", launch) == [recall]
     assert recalls(file, "--run", recall.run) == [recall]
 
 
@@ -132,7 +132,7 @@ def test_nothing_is_recorded_without_the_switch(tmp_path: Path) -> None:
     file = workflow_in(tmp_path, "false")
     remember(file, "The launch is on June 2nd.")
     ask(file, "When is the launch?")
-    assert "record_recalls" in run_devmem("shown", file, code=None).output
+    assert "record_recalls" in run_devmem("log", "--shown", file, code=None).output
 
 
 @pytest.mark.parametrize("value", ["7", "[1]", "{contents: words}", "{retension: 3d}"])
@@ -180,4 +180,4 @@ def test_a_workflow_that_records_nothing_has_no_log_of_a_program(tmp_path: Path)
     with devmem.open(f"{file}#notes") as memory:
         memory.add("The launch is on June 2nd.")
         memory.context("When is the launch?")
-    assert "record_recalls" in run_devmem("shown", file, code=None).output
+    assert "record_recalls" in run_devmem("log", "--shown", file, code=None).output

@@ -29,7 +29,6 @@ from devmem.cli.options import (
     Expires,
     Fields,
     Metadata,
-    Selection,
     Time,
     Ttl,
     VisibleSelection,
@@ -188,28 +187,47 @@ def update(
         devmem update notes.db 5f2c --unarchive
         devmem update team.yaml notes 8a30 --approve --reason "our own newsletter"
     """
-    about = {**metadata_of(metadata), **dict.fromkeys(remove or ())}
-    changes = _changes(about, time, expiry_of(expires, ttl), trust, field)
+    from devmem.memory.memory import Memory
+    from devmem.model.items import ANY
+    from devmem.server.requests import StoredMemory
+
+    changes = _changes(
+        {**metadata_of(metadata), **dict.fromkeys(remove or ())}, time, expiry_of(expires, ttl), trust, field
+    )
     of_one = bool(changes) or len(place.words) > 1
     if (unarchive or approve) and (of_one or if_version is not None or dry_run or unarchive is approve):
         raise CommandError("--unarchive and --approve stand alone: change the item once it is back.")
     if reason and not approve:
         raise CommandError("--reason is of --approve.")
-    if not selection.is_empty():
-        if place.words or field is not None or if_version is not None or unarchive or approve:
-            raise CommandError("an ID, --field, --if-version and --approve are of one item; conditions select several.")
-        if not changes:
-            raise CommandError(f"nothing to change: give {_OPTIONS}.")
-        _update_matching(terminal, place, selection, changes, dry_run=dry_run, as_json=as_json)
-        return
-    if dry_run:
+    of_several = not selection.is_empty()
+    if of_several and (place.words or field is not None or if_version is not None or unarchive or approve):
+        raise CommandError("an ID, --field, --if-version and --approve are of one item; conditions select several.")
+    if dry_run and not of_several:
         raise CommandError("--dry-run counts the items that a condition such as --where selects.")
-    if not place.words or not (of_one or unarchive or approve):
+    if not (changes if of_several else place.words and (of_one or unarchive or approve)):
         raise CommandError(f"nothing to change: give an ID, and a TEXT, {_OPTIONS} or --field.")
-    if unarchive:
-        _unarchive(terminal, place, as_json=as_json)
-    else:
-        _update_one(terminal, place, changes, if_version, reason if approve else None, as_json=as_json)
+    named, text = (*place.words, None, None)[:2]
+    answer: object
+    with opened_existing(terminal, place, save=True) as store, usage_errors():
+        memory, found = Memory(store), full_id(store, named or "")
+        if of_several:
+            report_hidden(terminal, store, selection.visible)
+            user = ANY if selection.all_users else None
+            count = memory.update(where=selection.where, dry_run=dry_run, user=user, **changes)
+            told = f"{number_of(count, 'item')} would be changed" if dry_run else f"changed {number_of(count, 'item')}"
+            answer = {"changed": count, "dry_run": dry_run}
+        elif unarchive:
+            (outcome,) = memory.restore(found)
+            if not outcome:
+                raise CommandError(f"{found}: {outcome.reason}.")
+            answer, told = {"restored": found}, f"{found} is no longer archived"
+        elif approve:
+            item = memory.approve(found, reason=reason)
+            answer, told = StoredMemory.of(item), f"approved {item.id}"
+        else:
+            item = memory.update(found, read_stdin() if text == STDIN else text, if_version=if_version, **changes)
+            answer, told = StoredMemory.of(item), f"changed {item.id}"
+    terminal.answer(answer, f"{place.store}: {told}", as_json=as_json)
 
 
 def _changes(
@@ -232,61 +250,6 @@ def _changes(
     if fields is not None:
         changes["fields"] = checked_fields(fields)
     return changes
-
-
-def _update_one(
-    terminal: Terminal,
-    place: StoreAddress,
-    changes: ChangeOptions,
-    if_version: str | None,
-    approved: str | None,
-    *,
-    as_json: bool,
-) -> None:
-    """Change an item, or with a reason of approval take it out of quarantine, and print it."""
-    from devmem.memory.memory import Memory
-    from devmem.server.requests import StoredMemory
-
-    named, text = (*place.words, None)[:2]
-    with opened_existing(terminal, place, save=True) as store, usage_errors():
-        memory, found = Memory(store), full_id(store, named or "")
-        if approved is not None:
-            item, done = memory.approve(found, reason=approved), "approved"
-        else:
-            text = read_stdin() if text == STDIN else text
-            item, done = memory.update(found, text, if_version=if_version, **changes), "changed"
-    terminal.answer(StoredMemory.of(item), f"{place.store}: {done} {item.id}", as_json=as_json)
-
-
-def _unarchive(terminal: Terminal, place: StoreAddress, *, as_json: bool) -> None:
-    from devmem.memory.memory import Memory
-
-    with opened_existing(terminal, place, save=True) as store:
-        found = full_id(store, place.words[0])
-        (outcome,) = Memory(store).restore(found)
-    if not outcome:
-        raise CommandError(f"{found}: {outcome.reason}.")
-    terminal.answer({"restored": found}, f"{place.store}: {found} is no longer archived", as_json=as_json)
-
-
-def _update_matching(
-    terminal: Terminal,
-    place: StoreAddress,
-    selection: Selection,
-    changes: ChangeOptions,
-    *,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    from devmem.memory.memory import Memory
-    from devmem.model.items import ANY
-
-    with opened_existing(terminal, place, save=True) as store, usage_errors():
-        report_hidden(terminal, store, selection.visible)
-        user = ANY if selection.all_users else None
-        count = Memory(store).update(where=selection.where, dry_run=dry_run, user=user, **changes)
-    done = f"{number_of(count, 'item')} would be changed" if dry_run else f"changed {number_of(count, 'item')}"
-    terminal.answer({"changed": count, "dry_run": dry_run}, f"{place.store}: {done}", as_json=as_json)
 
 
 def count(
@@ -358,33 +321,20 @@ def list_items(
         devmem list configs/demo/team.yaml notes --session demo --limit 3
         devmem list team.yaml notes --quarantined
     """
+    from devmem.memory.reading import QUARANTINED
+    from devmem.server.requests import StoredMemory
+
     if sum((as_of is not None, archived, quarantined, stale, tombstones)) > 1:
         raise CommandError("give one of --as-of, --archived, --quarantined, --stale and --tombstones.")
     with opened_if_written(terminal, place, looking=True, as_of=as_of, archived=archived) as store:
         if tombstones:
             _list_tombstones(terminal, store, as_json=as_json)
-        elif stale:
+            return
+        if stale:
             _list_stale(terminal, store, selection.where, slice(offset, offset + limit), as_json=as_json)
-        else:
-            _list(terminal, store, selection.where, limit, order, offset, quarantined=quarantined, as_json=as_json)
-
-
-def _list(
-    terminal: Terminal,
-    store: MemoryBase | None,
-    where: Filter,
-    limit: int,
-    order: Order,
-    offset: int,
-    *,
-    quarantined: bool,
-    as_json: bool,
-) -> None:
-    from devmem.memory.reading import QUARANTINED
-    from devmem.server.requests import StoredMemory
-
-    where = where & QUARANTINED if quarantined else where
-    items = [] if store is None else store.recent(limit, where, order=order, offset=offset)
+            return
+        where = selection.where & QUARANTINED if quarantined else selection.where
+        items = [] if store is None else store.recent(limit, where, order=order, offset=offset)
     if as_json:
         terminal.json([StoredMemory.of(item) for item in items])
     elif quarantined:

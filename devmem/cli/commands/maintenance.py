@@ -1,4 +1,4 @@
-"""`devmem doctor`, `reindex`, `stale`, `backup` and `restore`: care for what stores keep."""
+"""`devmem doctor` and `backup`: care for what stores keep."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ from devmem.redaction import location_without_credentials
 from devmem.storage.location_report import examine_location, repair_database
 from devmem.storage.opening import file_of
 from devmem.storage.sqlite import backup as backups
-from devmem.storage.sqlite.backup import back_up
 from devmem.storage.sqlite.collection import record_backup
 from devmem.storage.sqlite.examination import Examination, examine, readable_items, repair, report_of
 from devmem.text.display import number_of
@@ -158,50 +157,42 @@ def _salvage(found: Examination, out: Path) -> int:
 def backup(
     terminal: Terminal,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="File to write; it must not exist.")],
+    copy: Annotated[Path, typer.Argument(metavar="COPY", help="File to write, which must not exist; or to restore.")],
+    restore: Annotated[bool, typer.Option("--restore", help="Put COPY in the place of FILE instead.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="With --restore: replace the items of FILE.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Copy the file of a store while it is in use.
+    """Copy the file of a store while it is in use, or restore a copy.
 
     The copy is consistent and checked, even while others write. It is a store file that every
     command can read. FILE records that it was made, so that `devmem forget` can name it.
 
+    A copy that is put in place by hand can be damaged by the log (`-wal`) of the old file; `--restore` removes it, or
+    replaces the items of an existing file in one transaction. A damaged copy is refused, and a damaged file is left
+    unchanged. Texts that tombstones beside the file refuse are erased again.
+
     Examples:
         devmem backup notes.db notes-2026-06-02.db
+        devmem backup notes.db notes-2026-06-02.db --restore
     """
+    if restore:
+        require_file(file, "fill a store from a file with `devmem copy`")
+        unlock_file(copy)
+        items = backups.restore(copy, file, force=force)
+        if kept_out := backups.erase_again(file):
+            terminal.report(
+                "note", f"{number_of(kept_out, 'item')} of the backup had been erased, and tombstones keep them out"
+            )
+        items -= kept_out
+        answer = {"file": str(file), "items": items, "kept_out": kept_out}
+        terminal.answer(answer, f"{file}: {number_of(items, 'item')}", as_json=as_json)
+        return
+    if force:
+        raise CommandError("--force is of --restore; a copy never replaces a file.")
     require_file(file, "back it up with its server (`pg_dump`), or write one store into a file with `devmem copy`")
-    items = back_up(file, out)
+    items = backups.back_up(file, copy)
     try:
-        record_backup(file, out, items=items, made_at=time.time())
+        record_backup(file, copy, items=items, made_at=time.time())
     except CollectionError as error:
         terminal.report("warning", f"`devmem forget` will not name this backup: {error}")
-    terminal.answer({"file": str(out), "items": items}, f"{out}: {number_of(items, 'item')}", as_json=as_json)
-
-
-def restore(
-    terminal: Terminal,
-    backup: Annotated[Path, typer.Argument(metavar="BACKUP", help="File that `devmem backup` wrote.")],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of the store.")],
-    force: Annotated[bool, typer.Option("--force", help="Replace the items of an existing file.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Put a backup in place.
-
-    A copy made by hand can be damaged by the log (`-wal`) of the old file; this command removes it, or replaces the
-    items of an existing file in one transaction. A damaged backup is refused, and a damaged file is left unchanged.
-    Texts that tombstones beside the file refuse are erased again.
-
-    Examples:
-        devmem restore notes-2026-06-02.db notes.db
-    """
-    require_file(file, "fill a store from a file with `devmem copy`")
-    unlock_file(backup)
-    items = backups.restore(backup, file, force=force)
-    kept_out = backups.erase_again(file)
-    if kept_out:
-        terminal.report(
-            "note", f"{number_of(kept_out, 'item')} of the backup had been erased, and tombstones keep them out"
-        )
-    items -= kept_out
-    answer = {"file": str(file), "items": items, "kept_out": kept_out}
-    terminal.answer(answer, f"{file}: {number_of(items, 'item')}", as_json=as_json)
+    terminal.answer({"file": str(copy), "items": items}, f"{copy}: {number_of(items, 'item')}", as_json=as_json)

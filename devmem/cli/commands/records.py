@@ -1,4 +1,4 @@
-"""`devmem log` and `shown`: what agents said to each other, and which memories they received."""
+"""`devmem log`: what agents said to each other, and which memories they received."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from devmem.cli.inputs import (
 from devmem.cli.options import Selection
 from devmem.cli.targets import (
     AsJson,
+    MemoryPlace,
     Session,
     StoreAddress,
-    Target,
-    WorkflowFile,
+    find_store,
     load,
     opened,
     opened_existing,
@@ -98,8 +98,11 @@ def log_of(memory: MemoryBase, name: str) -> InteractionLog:
 
 def log(
     terminal: Terminal,
-    place: Annotated[StoreAddress, Target(words="[CONVERSATION]", about="Id of a conversation.", most=1, reading=True)],
+    memory: MemoryPlace,
     selection: Selection,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[STORE] [CONVERSATION]", help="Id of a conversation.")
+    ] = None,
     trace: Annotated[str | None, typer.Option(metavar="ID", help="Show the calls of this trace as a tree.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Show long contents in full.")] = False,
     drawing: Annotated[
@@ -109,22 +112,44 @@ def log(
     output: Output = None,
     ids: Ids = None,
     newest: Newest = None,
+    shown: Annotated[bool, typer.Option("--shown", help="List the steps at which agents got memories.")] = False,
+    step: Annotated[int | None, typer.Option(metavar="N", help="Show what an agent was shown at this step.")] = None,
+    run: Annotated[str | None, typer.Option(metavar="RUN", help="With --shown: only steps of this run.")] = None,
+    node: Annotated[str | None, typer.Option(metavar="ID", help="With --shown: only steps of this node.")] = None,
     as_json: AsJson = False,
+    session: Session = DEFAULT_SESSION,
 ) -> None:
-    """List conversations and traces, show one, or draw who sent what to whom.
+    """List conversations and traces, show or draw one, or show what agents were shown.
 
     A conversation is shown as a timeline: each line has the time, the sender and the receiver, and the text of a
     record. A trace is shown as a tree: each call is followed by the calls that were made from within it, and by its
     answer (`=`) or its error (`!`). A drawing takes the senders, receivers and causes from the items of any store that
     the conditions select; a picture (`png`) is drawn by Graphviz.
 
+    `--shown` lists the most recent steps of a workflow with `record_recalls: true`, or those that found an item
+    (`--id`); `--step` shows the block of one, and where each entry came from. Items erased since then are missing from
+    the blocks.
+
     Examples:
         devmem log team.yaml global
         devmem log team.yaml global c1
         devmem log team.yaml global --trace t1
         devmem log configs/two_agents.yaml board --format sequence
+        devmem log team.yaml --shown --id 5f2c9a
+        devmem log team.yaml --step 12
     """
     draws = drawing is not None or output is not None
+    if shown or step is not None:
+        if draws or words or trace is not None or full or not selection.is_empty() or len(ids or ()) > 1:
+            raise CommandError(
+                "--shown and --step are of a workflow; with them go --run, --node, one --id and --limit."
+            )
+        _shown(terminal, memory, session, step, run, node, next(iter(ids or ()), None), newest, as_json=as_json)
+        return
+    if run is not None or node is not None:
+        raise CommandError("--run and --node are of --shown.")
+    usage = "MEMORY [STORE] [CONVERSATION]"
+    place = find_store(terminal, memory, words or (), session, most=1, usage=usage, reading=True)
     if not draws and (ids or newest is not None or not selection.is_empty()):
         raise CommandError("conditions, --id and --limit select what is drawn: add --format.")
     conversation = place.words[0] if place.words else None
@@ -217,41 +242,35 @@ def _draw(
 
 
 _SHORT = 8
+_STEPS = 20
+"""Number of the last steps that are listed by default."""
 _COLUMNS = ("step", "time", "run", "agent", "stage", "shown", "left out", "tokens", "asked")
 
 
-def shown(
+def _shown(
     terminal: Terminal,
-    file: WorkflowFile,
-    step: Annotated[int | None, typer.Argument(metavar="STEP", help="Number of a step to show in full.")] = None,
-    run: Annotated[str | None, typer.Option(metavar="RUN", help="Only steps of this run.")] = None,
-    node: Annotated[str | None, typer.Option(metavar="ID", help="Only steps of this node.")] = None,
-    item: Annotated[str | None, typer.Option(metavar="ID", help="Only steps that found this item.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the last steps.")] = 20,
-    as_json: AsJson = False,
-    session: Session = DEFAULT_SESSION,
+    memory: str,
+    session: str,
+    step: int | None,
+    run: str | None,
+    node: str | None,
+    item: str | None,
+    newest: int | None,
+    *,
+    as_json: bool,
 ) -> None:
-    """Show what agents were shown.
-
-    Without STEP, lists the most recent steps; with it, shows that step's block and where each entry came from. A
-    workflow with `record_recalls: true` records the steps. Items erased since then are missing from the blocks.
-
-    Examples:
-        devmem shown team.yaml
-        devmem shown team.yaml 12
-        devmem shown team.yaml --item 5f2c9a
-    """
-    workflow = load(terminal, file)
+    """List the steps at which the agents of a workflow were shown something, or show one of them."""
+    workflow = load(terminal, Path(memory))
     log = RecallLog(session_folder(workflow, session) / STATE_FILE)
     if not log.file.exists():
         advice = "run it again" if workflow.record_recalls else "add `record_recalls: true` to it and run it"
-        raise CommandError(f"nothing is recorded of {file} in {log.file}; {advice}.")
+        raise CommandError(f"nothing is recorded of {memory} in {log.file}; {advice}.")
     if step is not None:
         _show_step(terminal, log, step, as_json=as_json)
         return
     run = None if run is None else whole_id("run", run, [one.run for one in log.runs(limit=10_000) if one.run])
     item = None if item is None else whole_id("item", item, log.items(item))
-    found = log.recalls(run=run, node=node, item=item, limit=limit)
+    found = log.recalls(run=run, node=node, item=item, limit=newest or _STEPS)
     if as_json:
         terminal.json(found)
     else:

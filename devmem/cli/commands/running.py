@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
@@ -35,7 +35,6 @@ from devmem.config.workflow import Workflow
 from devmem.errors import CommandError, DataFileError, DevmemError, NodeFailedError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.items import Scope
-from devmem.model.message import MessageBlock
 from devmem.model.results import Hit
 from devmem.models.chat import Usage
 from devmem.server.requests import RankedMemory
@@ -63,9 +62,7 @@ class RunPrinter:
             each: whether each run has its own line about what was stored, instead of one for all of them.
             streamed: has printed the answers while they came; None where nothing has.
         """
-        self._terminal = terminal
-        self._with_memory = with_memory
-        self._as_json = as_json
+        self._terminal, self._with_memory, self._as_json = terminal, with_memory, as_json
         self._each, self._streamed = each, streamed
         self._writes: Writes = Counter()
         self.keeps_writes = True
@@ -77,68 +74,57 @@ class RunPrinter:
 
     def show(self, text: str, result: RunResult) -> None:
         """Print one run."""
+        terminal = self._terminal
         if self._as_json:
-            self._terminal.json(_run_json(text, result))
+            terminal.json(_run_json(text, result))
         elif self._streamed is not None:
             self._streamed.finish()
         elif self._with_memory:
-            _show_whole(self._terminal, text, result)
+            _show_whole(terminal, text, result)
         else:
-            self._terminal.print(result.output)
+            terminal.print(result.output)
         self._writes += writes_of(result.nodes)
+        self.done += 1
         if self._each:
-            self._report_writes()
-            if result.trace is not None and not self._as_json:
-                self._terminal.report("note", f"recorded as trace {result.trace}")
-            self._report_usage(result)
+            self._report(result)
         for store, count in result.hidden.items():
-            report_left_out(self._terminal, count, store=store)
+            report_left_out(terminal, count, store=store)
         failures = [failure for node in result.nodes for failure in node.failures]
         for failure in failures:
-            self._terminal.report("error", str(failure))
+            terminal.report("error", str(failure))
         self.failed += bool(failures)
-        self.done += 1
-
-    @property
-    def streams(self) -> bool:
-        """Whether answers are printed while they come."""
-        return self._streamed is not None
 
     def show_failure(self, text: str, error: DevmemError) -> None:
         """Print what was done of a run that failed."""
         if self._streamed is not None:
             self._streamed.finish()
-        if isinstance(error, NodeFailedError):
-            if self._as_json:
-                failed = _run_json(text, RunResult(nodes=error.nodes, output=""))
-                self._terminal.json(failed | {"answer": None, "error": {"node": error.node, "message": str(error)}})
-            writes = writes_of(error.nodes)
-            if writes and not self._as_json:
-                what = "kept" if self.keeps_writes else "dropped with the run"
-                self._terminal.report("note", f"memory, {what}: {writes_text(writes)}", repeat=True)
+        if isinstance(error, NodeFailedError) and self._as_json:
+            failed = _run_json(text, RunResult(nodes=error.nodes, output=""))
+            self._terminal.json(failed | {"answer": None, "error": {"node": error.node, "message": str(error)}})
+        elif isinstance(error, NodeFailedError) and (writes := writes_of(error.nodes)):
+            what = "kept" if self.keeps_writes else "dropped with the run"
+            self._terminal.report("note", f"memory, {what}: {writes_text(writes)}", repeat=True)
         if self.done:
             self._terminal.report("note", f"{self.done} input(s) were answered before the one that failed.")
 
-    def _report_usage(self, result: RunResult) -> None:
-        usage = result.usage
-        if usage != Usage() and not self._as_json:
-            text = f"tokens: {usage.input_tokens:,} in, {usage.output_tokens:,} out"
-            self._terminal.report("note", text, repeat=True)
-        for node in result.nodes:
-            for call in node.tool_calls:
-                self._terminal.report(
-                    "warning", f"{node.node!r} wants to call the tool {call.name!r}: devmem calls none"
-                )
-
     def finish(self) -> None:
         """Report what all runs stored, unless each of them did."""
-        if self.done and not self._each:
-            self._report_writes()
+        if self.done and not self._each and not self._as_json:
+            self._terminal.report("note", f"memory: {writes_text(self._writes)}")
 
-    def _report_writes(self) -> None:
+    def _report(self, result: RunResult) -> None:
+        """Report what one run stored and cost, and which tools its models want to be called."""
         if not self._as_json:
-            self._terminal.report("note", f"memory: {writes_text(self._writes)}", repeat=True)
-        self._writes = Counter()
+            self._terminal.report("note", f"memory: {writes_text(writes_of(result.nodes))}", repeat=True)
+            if result.trace is not None:
+                self._terminal.report("note", f"recorded as trace {result.trace}")
+            if (usage := result.usage) != Usage():
+                tokens = f"tokens: {usage.input_tokens:,} in, {usage.output_tokens:,} out"
+                self._terminal.report("note", tokens, repeat=True)
+        for node in result.nodes:
+            for call in node.tool_calls:
+                told = f"{node.node!r} wants to call the tool {call.name!r}: devmem calls none"
+                self._terminal.report("warning", told)
 
 
 class StreamPrinter:
@@ -344,14 +330,6 @@ def _with_embedding(workflow: Workflow, choice: EmbeddingChoice | None) -> Workf
     return workflow.model_copy(update={"memory": tuple(stores), "unresolved": tuple(unresolved)})
 
 
-def _chat_models(workflow: Workflow, provider: str | None) -> ChatModels:
-    """Return the choice of each node's chat model; `provider` takes the place of the configured one."""
-    configured = configured_chat_models(workflow)
-    if provider is None:
-        return configured
-    return lambda node, config: configured(node, config.model_copy(update={"provider": provider}))
-
-
 _Input: TypeAlias = Annotated[
     str | None, typer.Option("--input", "-i", metavar="TEXT", help="Input of the workflow; `-` reads standard input.")
 ]
@@ -402,71 +380,56 @@ def run(
         devmem run team.yaml --input "When is the launch?" --show-memory
         devmem run devall.yaml --chat extractive --embedding none --input "Hello."
     """
-    workflow = _with_embedding(_checked(load(terminal, file), node, session), embedding)
-    for warning in workflow.warnings:
-        terminal.report("warning", str(warning))
-    if user is not None and checked_name("--user", user) and all_users:
-        raise CommandError("give either --user or --all-users, not both.")
-    inputs, files = _find_inputs(terminal, text, input_file), _attached(attach or ())
-    streamed = _streamed(terminal, stream=stream, others=show_memory or as_json)
-    printer = RunPrinter(terminal, with_memory=show_memory, as_json=as_json, each=inputs.few, streamed=streamed)
-    with ExitStack() as stack:
-        names, load_store = attached_stores(workflow, node), partial(load_with_progress, terminal)
-        opened = stack.enter_context(open_stores(workflow, names, session=session, load=load_store))
-        scope, folder = Scope(user=user, session=session), session_folder(workflow, session)
-        models, when = _chat_models(workflow, chat), asked_at_of_option(asked_at)
-        runner = WorkflowRunner(
-            workflow, opened, chat_models=models, scope=scope, all_users=all_users, rescue_dir=folder, on_text=streamed
-        )
-        stack.callback(runner.close)  # logs a write that failed until the end, with the file that holds it
-        printer.keeps_writes = not workflow.transaction
-        _run_all(terminal, partial(runner.run, node=node, attachments=files, asked_at=when), inputs, printer=printer)
-    if printer.failed:
-        raise typer.Exit(EXIT_PARTLY)
-
-
-def _checked(workflow: Workflow, node: str | None, session: str) -> Workflow:
-    """Return the workflow to run.
-
-    Raises:
-        CommandError: it lacks the node, or the session's name cannot be used.
-    """
+    if stream and (show_memory or as_json):
+        raise CommandError("--stream prints answers while they come; it goes with neither --json nor --show-memory.")
+    workflow = load(terminal, file)
     check_session(workflow, session)
     nodes = [each.id for each in workflow.nodes]
     if node is not None and node not in nodes:
         raise unknown("node", node, nodes, file=str(workflow.file))
-    return workflow
-
-
-def _streamed(terminal: Terminal, *, stream: bool, others: bool) -> StreamPrinter | None:
-    if stream and others:
-        raise CommandError("--stream prints answers while they come; it goes with neither --json nor --show-memory.")
-    return StreamPrinter(terminal) if stream else None
-
-
-def _attached(paths: Sequence[Path]) -> list[MessageBlock]:
+    workflow = _with_embedding(workflow, embedding)
+    for warning in workflow.warnings:
+        terminal.report("warning", str(warning))
+    if user is not None and checked_name("--user", user) and all_users:
+        raise CommandError("give either --user or --all-users, not both.")
     try:
-        return [attached_file(path) for path in paths]
+        files = [attached_file(path) for path in attach or ()]
     except OSError as error:
         raise CommandError(f"{error.filename}: cannot be attached: {error.strerror or error}") from error
-
-
-def _run_all(
-    terminal: Terminal,
-    run_one: Callable[[str], RunResult],
-    inputs: Inputs,
-    *,
-    printer: RunPrinter,
-) -> None:
-    """Run every input; what earlier inputs stored is kept when one fails."""
-    with terminal.progress("running", inputs.total, shown=not inputs.few) as bar:
-        for text in inputs.texts:
+    inputs, streamed = _find_inputs(terminal, text, input_file), StreamPrinter(terminal) if stream else None
+    printer = RunPrinter(terminal, with_memory=show_memory, as_json=as_json, each=inputs.few, streamed=streamed)
+    printer.keeps_writes = not workflow.transaction
+    models, when = configured_chat_models(workflow), asked_at_of_option(asked_at)
+    with ExitStack() as stack:
+        names, load_store = attached_stores(workflow, node), partial(load_with_progress, terminal)
+        opened = stack.enter_context(open_stores(workflow, names, session=session, load=load_store))
+        scope, folder = Scope(user=user, session=session), session_folder(workflow, session)
+        runner = WorkflowRunner(
+            workflow,
+            opened,
+            chat_models=models if chat is None else _with_provider(models, chat),
+            scope=scope,
+            all_users=all_users,
+            rescue_dir=folder,
+            on_text=streamed,
+        )
+        stack.callback(runner.close)  # logs a write that failed until the end, with the file that holds it
+        bar = stack.enter_context(terminal.progress("running", inputs.total, shown=not inputs.few))
+        for given in inputs.texts:
             try:
-                with terminal.waiting("waiting for the answer", shown=inputs.few and not printer.streams):
-                    result = run_one(text)
+                with terminal.waiting("waiting for the answer", shown=inputs.few and not stream):
+                    result = runner.run(given, node=node, attachments=files, asked_at=when)
             except DevmemError as error:
-                printer.show_failure(text, error)
+                # What earlier inputs stored is kept.
+                printer.show_failure(given, error)
                 raise
-            printer.show(text, result)
+            printer.show(given, result)
             bar.advance(bar.task_ids[0])
-    printer.finish()
+        printer.finish()
+    if printer.failed:
+        raise typer.Exit(EXIT_PARTLY)
+
+
+def _with_provider(models: ChatModels, provider: str) -> ChatModels:
+    """Return the choice of each node's chat model with another provider than the configured one."""
+    return lambda node, config: models(node, config.model_copy(update={"provider": provider}))

@@ -1,4 +1,4 @@
-"""`devmem init`: a workflow to start with, or the memory of a coding agent."""
+"""`devmem init`: a workflow to start with, the memory of a coding agent, or the package of a plugin."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Annotated, Final, TypeVar
 import typer
 
 from devmem.cli.commands.agents import Agent, agent_files
+from devmem.cli.commands.plugin_package import Plugin, write_plugin
 from devmem.cli.terminal import Terminal, can_ask
 from devmem.errors import CommandError, install_command
 from devmem.text.files import replace_file
@@ -172,7 +173,10 @@ def init(
     terminal: Terminal,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="File to write (team.yaml), or with --agent the memory."),
+        typer.Argument(
+            metavar="FILE",
+            help="File to write (team.yaml); with --agent the memory, with --plugin its folder.",
+        ),
     ] = None,
     store: Annotated[
         StarterStore | None, typer.Option("--store", help="Type of the store; simple by default.", show_default=False)
@@ -188,8 +192,9 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
     agent: Annotated[Agent | None, typer.Option(help="Write the entries of a coding agent instead.")] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Take the entries of --agent out again.")] = False,
+    plugin: Annotated[Plugin | None, typer.Option(help="Write the package of a plugin instead.")] = None,
 ) -> None:
-    """Write a workflow to start with, or the entries of a coding agent.
+    """Write a workflow to start with, the entries of a coding agent, or the package of a plugin.
 
     The workflow has one store and one agent, runs immediately, and is explained by comments. On a terminal, the command
     asks for whatever the options do not specify.
@@ -197,21 +202,30 @@ def init(
     With `--agent` a coding agent gets a memory instead (`~/.devmem/notes.db`, unless FILE names another): an entry of
     the MCP server, and hooks that recall when a session starts and remember it when it ends.
 
+    With `--plugin` FILE is the folder of a new store type or embedding provider, and its name: a configuration and a
+    store, or an embedder; its entry point; and a test with devmem's suite, which passes immediately.
+
     Examples:
         devmem init
         devmem init --agent claude-code
+        devmem init plugins/diary --plugin store
         devmem init team.yaml --store brain --model gpt-4o-mini --language multilingual
     """
     from devmem.memory.opening import installed_provider
     from devmem.models.model_files import package_folder
 
-    if agent is not None:
-        if store is not None or model is not None or language is not None:
-            raise CommandError("--store, --model and --language are of a workflow, not of --agent.")
-        _write_agent(terminal, agent, file, remove=remove)
-        return
-    if remove:
+    if remove and agent is None:
         raise CommandError("--remove is of --agent: name the coding agent.")
+    if agent is not None or plugin is not None:
+        if (agent and plugin) or store is not None or model is not None or language is not None:
+            raise CommandError("--agent and --plugin stand alone; --store, --model and --language are of a workflow.")
+        if agent is not None:
+            _write_agent(terminal, agent, file, remove=remove)
+        elif plugin is not None:
+            if file is None:
+                raise CommandError("name the plugin: devmem init NAME --plugin store.")
+            write_plugin(terminal, plugin, file)
+        return
     file = file or Path("team.yaml")
     if not force and file.exists():
         raise CommandError(f"{file} already exists and was not changed; name another file, or add --force.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import webbrowser
 from functools import partial
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from devmem.cli.failures import usage_errors
 from devmem.cli.inputs import whole_id
 from devmem.cli.options import checked_name
 from devmem.cli.targets import Session, announce, find_store, load_with_progress
@@ -72,9 +72,10 @@ def web(
 
 
 def _serve(terminal: Terminal, desk: Desk, port: int, *, browser: bool) -> None:
+    from devmem.server import checked_address
     from devmem.web.app import Server, make_app
 
-    with _listening(port) as listener:
+    with usage_errors(), checked_address(_HOST, port) as listener:
         own = listener.getsockname()[1]
         app = make_app(desk, host=_HOST, port=own)
         link = f"http://{_HOST}:{own}/enter?token={app.link_token}"
@@ -115,14 +116,3 @@ def _target(terminal: Terminal, target: str, session: str) -> tuple[Workflow, li
         return workflow, None
     place = find_store(terminal, target, session=session)
     return place.workflow, [place.store]
-
-
-def _listening(port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((_HOST, port))
-    except OSError as error:
-        listener.close()
-        raise CommandError(f"--port {port}: {error.strerror}; leave it out for a free one.") from error
-    return listener

@@ -18,6 +18,6 @@ def test_an_erased_message_stays_out(make_brain: MakeBrain, tmp_path: Path) -> N
     run_devmem("backup", tmp_path / "memory.db", tmp_path / "saved.db")
     store.erase_selected(EraseRequest(text="4711-Zeta", tombstone=True))
     store.close()
-    run_devmem("restore", tmp_path / "saved.db", tmp_path / "memory.db", "--force")
+    run_devmem("backup", tmp_path / "memory.db", tmp_path / "saved.db", "--restore", "--force")
     history = make_brain().brain().history
     assert [message.content for message in history] == ["Tea is at three."]

@@ -1,4 +1,4 @@
-"""`devmem new`: a plugin package to start with, which passes its suite at once."""
+"""A plugin package to start with, for `devmem init --plugin`; it passes its suite at once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ import shlex
 from enum import StrEnum
 from pathlib import Path
 from string import Template
-from typing import Annotated, Final
-
-import typer
+from typing import Final
 
 from devmem.cli.terminal import Terminal
 from devmem.errors import NAME as DISTRIBUTION
@@ -122,58 +120,38 @@ class Test${Name}(EmbeddingProviderSuite):
 '''
 
 
-class Kind(StrEnum):
+class Plugin(StrEnum):
     """Kinds of plugins that a package can be written for."""
 
     STORE = "store"
     PROVIDER = "provider"
 
 
-def new(
-    terminal: Terminal,
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help="`store` or `provider`.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name that workflows use: letters, digits, _.")],
-    folder: Annotated[
-        Path | None,
-        typer.Argument(metavar="[FOLDER]", help="Folder to create; devmem-NAME by default.", show_default=False),
-    ] = None,
-) -> None:
-    """Write the package of a new store type or embedding provider.
-
-    A configuration and a store, or an embedder; its entry point; and a test with devmem's suite, which passes
-    immediately.
-
-    Examples:
-        devmem new store diary
-        devmem new provider letters plugins/letters
-    """
+def write_plugin(terminal: Terminal, kind: Plugin, folder: Path) -> None:
+    """Write the package of a new store type or embedding provider, whose name is that of the folder."""
     from devmem.plugins import registry
 
-    if kind is Kind.STORE:
+    name = folder.name
+    if kind is Plugin.STORE:
         taken, what, parts = registry.names(), "store type", ("devmem.stores", "Memory", _STORE, _STORE_TEST)
     else:
         taken, what = registry.embedding_providers(), "embedding provider"
         parts = ("devmem.embeddings", "Embedder", _PROVIDER, _PROVIDER_TEST)
+    group, ending, source, test = parts
     if not (name.isascii() and name.isidentifier() and name == name.lower()) or keyword.iskeyword(name):
         raise CommandError(f"{name!r} cannot be the name of a {what}: use small letters, digits and _, as in my_notes.")
     if name in taken:
         raise CommandError(f"the {what} {name!r} already exists; choose another name.")
-    _write(terminal, name, folder, *parts)
-
-
-def _write(terminal: Terminal, name: str, folder: Path | None, group: str, ending: str, source: str, test: str) -> None:
+    if folder.exists():
+        raise CommandError(f"{folder} already exists and was not changed; name another folder.")
     package, title = f"devmem_{name}", "".join(part.capitalize() for part in name.split("_"))
-    place = folder or Path(f"devmem-{name.replace('_', '-')}")
-    if place.exists():
-        raise CommandError(f"{place} already exists and was not changed; name another folder.")
     words = {
         "name": name, "Name": title, "package": package, "group": group, "factory": f"{title}{ending}",
         "folder": f"devmem-{name.replace('_', '-')}", "distribution": DISTRIBUTION,
     }  # fmt: skip
     files = {"pyproject.toml": _PROJECT, f"{package}/__init__.py": source, f"tests/test_{name}.py": test}
     for path, text in files.items():
-        (place / path).parent.mkdir(parents=True, exist_ok=True)
-        replace_file(place / path, [Template(text).substitute(words).encode("utf-8")])
-    terminal.report("note", f"written to {place}")
-    shown = shlex.quote(str(place))
-    terminal.print(f"cd {shown} && pip install --editable '.[dev]' && pytest")
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / path, [Template(text).substitute(words).encode("utf-8")])
+    terminal.report("note", f"written to {folder}")
+    terminal.print(f"cd {shlex.quote(str(folder))} && pip install --editable '.[dev]' && pytest")
