@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final, Generic, ParamSpec, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 from devmem.encryption import connect
 from devmem.errors import PoolClosedError
@@ -132,7 +132,6 @@ def connect_to_examine(path: Path) -> sqlite3.Connection:
 
 
 T = TypeVar("T")
-P = ParamSpec("P")
 
 _KEPT: Final = 4
 """Maximum number of idle connections; each has its own caches."""
@@ -324,38 +323,29 @@ class SharedLock:
             self._changed.notify_all()
 
 
-def write_transaction(
-    connection: sqlite3.Connection, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-) -> T:
+def write_transaction(connection: sqlite3.Connection, operation: Callable[[sqlite3.Connection], T]) -> T:
     """Call an operation under the write lock; commit all that it wrote, or nothing when anything is raised.
 
     The lock is taken before the operation reads: what was read before another process's commit could not be written any
     more.
     """
-    return _run(connection, ("BEGIN IMMEDIATE", "COMMIT"), operation, *args, **kwargs)
+    return _run(connection, "BEGIN IMMEDIATE", operation)
 
 
-def read_transaction(connection: sqlite3.Connection, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def read_transaction(connection: sqlite3.Connection, operation: Callable[[sqlite3.Connection], T]) -> T:
     """Call an operation that reads the database as of one commit."""
-    return _run(connection, ("BEGIN", "COMMIT"), operation, *args, **kwargs)
+    return _run(connection, "BEGIN", operation)
 
 
-def _run(
-    connection: sqlite3.Connection,
-    bounds: tuple[str, str],
-    operation: Callable[P, T],
-    *args: P.args,
-    **kwargs: P.kwargs,
-) -> T:
+def _run(connection: sqlite3.Connection, begin: str, operation: Callable[[sqlite3.Connection], T]) -> T:
     # Not a context manager: Ctrl-C between its `__enter__` and the block, or at the start of its `__exit__`, would
     # leave the transaction open, and with it every other process locked out.
-    begin, end = bounds
     try:
         # Of a transaction that an exception in an earlier rollback left open; without one it does nothing.
         connection.rollback()
         connection.execute(begin)
-        result = operation(*args, **kwargs)
-        connection.execute(end)
+        result = operation(connection)
+        connection.execute("COMMIT")
         return result
     finally:
         connection.rollback()

@@ -19,7 +19,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar, Unpack
 
-import numpy as np
 from filelock import FileLock, Timeout
 
 from devmem.config.store import IndexConfig
@@ -37,10 +36,8 @@ from devmem.storage.opening import STATES_SUFFIX, CollectionOptions, path_of
 from devmem.storage.protocol import Collection, CollectionInfo
 from devmem.storage.sqlite.collection import SqliteCollection
 from devmem.storage.versions import StateTable
-from devmem.storage.writing import PreparedItem, Unique
+from devmem.storage.writing import PreparedItem, Unique, unit_vectors
 from devmem.text.files import OWNER_ONLY, replace_file
-
-_UNIT_ERROR: Final = 1e-5
 
 
 class StoredVectors:
@@ -71,7 +68,7 @@ class StoredVectors:
         """Take over the entries that the file holds now."""
         self._entries = {entry.item.id: entry for entry in entries if entry.item.embedding is not None}
         unlabelled = [entry.item for entry in self._entries.values() if model and entry.model is None]
-        foreign = {_key(item): item for item in unlabelled if _norm(item.embedding)}
+        foreign = {_key(item): item for item in unlabelled if _unit(item.embedding) is not None}
         self._foreign = {key: item for key, item in foreign.items() if not self._settled.get(key)}
 
     def entry(self, item: MemoryItem, model: ModelIdentity | None, passages: PassageEmbeddings | None) -> JsonEntry:
@@ -104,7 +101,8 @@ class StoredVectors:
 
 def _prepared(entry: JsonEntry, dimension: int | None) -> PreparedItem:
     """Return the item of an entry with its embeddings; without them, so that it waits, where some are missing."""
-    first = _unit(entry.item.embedding, dimension)
+    vector = entry.item.embedding
+    first = _unit(vector) if vector is not None and len(vector) == dimension else None
     prepared = replace(PreparedItem.of(replace(entry.item, embedding=first)), refusal=entry.refusal)
     # DevAll embeds an item as a whole; what devmem embedded has a vector for each passage.
     if first is None or entry.model is None:
@@ -119,19 +117,10 @@ def _key(item: MemoryItem) -> bytes:
     return sha256(item.content_hash.encode() + vector).digest()
 
 
-def _norm(vector: Vector | None) -> float:
-    """Return the length of a vector; 0 for none, and for one that is not finite."""
-    norm = 0.0 if vector is None else float(np.linalg.norm(vector))
-    return norm if np.isfinite(norm) else 0.0
-
-
-def _unit(vector: Vector | None, dimension: int | None) -> Vector | None:
+def _unit(vector: Vector | None) -> Vector | None:
     """Return the vector at unit length; None for zeros, which DevAll stores where its provider fails."""
-    norm = _norm(vector)
-    if vector is None or len(vector) != dimension or norm == 0:
-        return None
-    # What is of unit length already is left unchanged, bit for bit.
-    return vector if abs(norm - 1) < _UNIT_ERROR else vector / np.float32(norm)
+    found = None if vector is None else unit_vectors(vector[None])
+    return None if found is None else found[0]
 
 
 P = ParamSpec("P")
@@ -254,25 +243,21 @@ class JsonCollection:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._file_lock:
                 self._refresh()
-                return self._apply(operation)
+                # Until the file is written the copy in memory is ahead of it: whatever is raised, it is read again.
+                model, self._stamp = self._model, _UNKNOWN
+                try:
+                    result = operation(self._memory)
+                    self._stamp = self._save()
+                except BaseException:
+                    self._model = model
+                    raise
+                return result
         except Timeout as error:
             raise CollectionBusyError(
                 self.location, "another process held the lock file for too long; this write failed as a whole."
             ) from error
         except OSError as error:
             raise CollectionUnwritableError(self.location, f"cannot be written: {error}") from error
-
-    def _apply(self, operation: Callable[[SqliteCollection], T]) -> T:
-        model = self._model
-        try:
-            # Until the file is written the copy in memory is ahead of it: whatever is raised, it is read again.
-            self._stamp = _UNKNOWN
-            result = operation(self._memory)
-            self._stamp = self._save()
-        except BaseException:
-            self._model = model
-            raise
-        return result
 
     def _check_open(self) -> None:
         if self._closed:

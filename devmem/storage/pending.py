@@ -11,7 +11,7 @@ import json
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Generic, TypeVar
@@ -119,7 +119,7 @@ class Outbox(Generic[T]):
             db.executemany(_INSERT, rows)
 
         if rows:
-            self._run(lambda db: write_transaction(db, put, db))
+            self._run(lambda db: write_transaction(db, put))
             self._room -= len(rows)
 
     def put_payload(self, key: str, payload: str) -> None:
@@ -157,24 +157,22 @@ class Outbox(Generic[T]):
     def oldest(self, limit: int) -> list[Entry[T]]:
         """Return the entries that are to be sent next, in order; one that cannot be read is refused."""
         found: list[Entry[T]] = []
-        while not found and (rows := self._rows(limit, after=0)):
+        while not found and (rows := self._rows(limit)):
             found = [entry for row in rows if (entry := self._entry(*row[1:])) is not None]
         return found
 
-    def entries(self, *, newest_first: bool = False, refused: bool = False) -> Iterator[Entry[T]]:
+    def entries(self, *, refused: bool = False) -> Iterator[Entry[T]]:
         """Yield every entry that waits, in order, and the refused ones too if wanted; read a page at a time."""
-        edge = _LAST if newest_first else 0
-        while rows := self._rows(_PAGE, after=edge, newest_first=newest_first, refused=refused):
+        last = 0
+        while rows := self._rows(_PAGE, after=last, refused=refused):
             yield from (entry for row in rows if (entry := self._entry(*row[1:])) is not None)
-            edge = rows[-1][0]
+            last = rows[-1][0]
 
-    def _rows(
-        self, limit: int, *, after: int, newest_first: bool = False, refused: bool = False
-    ) -> list[tuple[int, str, str, int]]:
+    def _rows(self, limit: int, *, after: int = 0, refused: bool = False) -> list[tuple[int, str, str, int]]:
         if self._db.is_absent:
             return []
-        query = f"SELECT number, key, payload, attempts {_OWN} AND (? OR refused IS NULL) AND "
-        query += "number < ? ORDER BY number DESC LIMIT ?" if newest_first else "number > ? ORDER BY number LIMIT ?"
+        query = f"SELECT number, key, payload, attempts {_OWN} AND (? OR refused IS NULL) AND number > ? "
+        query += "ORDER BY number LIMIT ?"
         return self._run(lambda db: db.execute(query, (*self._own, refused, after, limit)).fetchall())
 
     def _entry(self, key: str, payload: str, attempts: int) -> Entry[T] | None:
@@ -183,14 +181,6 @@ class Outbox(Generic[T]):
         except ValueError as error:
             self.refuse(key, f"the entry cannot be read: {error}")
             return None
-
-    def get(self, keys: Iterable[str]) -> list[Entry[T]]:
-        """Return the entries of the keys that wait here, in the order of `keys`."""
-        if self._db.is_absent:
-            return []
-        query = f"SELECT key, payload, attempts {_OWN} AND key = ? AND refused IS NULL"
-        rows = self._run(lambda db: [row for key in keys if (row := db.execute(query, (*self._own, key)).fetchone())])
-        return [entry for row in rows if (entry := self._entry(*row)) is not None]
 
     def refusal(self, key: str) -> str | None:
         """Return why the receiver refused an entry; empty while it waits, None when it is not here."""
@@ -218,10 +208,8 @@ class Outbox(Generic[T]):
         return self._change(f"DELETE FROM pending {_OF_KEY}", [(*self._own, key) for key in keys])
 
     def _change(self, statement: str, rows: Sequence[tuple[str | int, ...]]) -> int:
-        def change(db: sqlite3.Connection) -> int:
-            return write_transaction(db, lambda: db.executemany(statement, rows).rowcount)
-
-        return max(self._run(change), 0)
+        changed = self._run(lambda db: write_transaction(db, lambda db: db.executemany(statement, rows).rowcount))
+        return max(changed, 0)
 
     def rewrite(self) -> list[Residue]:
         """Rewrite the file, so that nothing of what was removed is left in it; return what could not be."""
@@ -235,27 +223,19 @@ class Outbox(Generic[T]):
         Raises:
             OutboxError: the lock file cannot be used.
         """
-        if not self._turn.acquire(timeout=patience):
-            yield False
-            return
-        try:
-            if self._process_turn is None or self.file is None:
-                yield True
-                return
-            try:
-                self.file.parent.mkdir(parents=True, exist_ok=True)
-                self._process_turn.acquire(timeout=patience)
-            except Timeout:
-                yield False
-                return
-            except OSError as error:
-                raise OutboxError(self.location, str(error)) from error
-            try:
-                yield True
-            finally:
-                self._process_turn.release()
-        finally:
-            self._turn.release()
+        with ExitStack() as held:
+            is_mine = self._turn.acquire(timeout=patience)
+            if is_mine:
+                held.callback(self._turn.release)
+            if is_mine and self._process_turn is not None and self.file is not None:
+                try:
+                    self.file.parent.mkdir(parents=True, exist_ok=True)
+                    held.enter_context(self._process_turn.acquire(timeout=patience))
+                except Timeout:
+                    is_mine = False
+                except OSError as error:
+                    raise OutboxError(self.location, str(error)) from error
+            yield is_mine
 
     def close(self) -> None:
         """Release the file; the outbox cannot be used afterwards. Closing twice is allowed."""

@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
 from uuid import uuid4
 
+from pydantic import TypeAdapter
+
 from devmem.model.conditions import Order, Scalar
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
@@ -289,18 +291,8 @@ class ExportRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; what does not apply is left out."""
-        form = {key: value for key, value in asdict(self).items() if value not in (None, ()) and key != "scope"}
-        scope = {key: value for key, value in asdict(self.scope).items() if value is not None}
-        return {**form, **({"scope": scope} if scope else {})}
-
-    @classmethod
-    def from_json(cls, raw: dict[str, Any]) -> Self:
-        """Read the JSON form.
-
-        Raises:
-            TypeError: it is none.
-        """
-        return cls(**{**raw, "scope": Scope(**raw.get("scope", {})), "ids": tuple(raw.get("ids", ()))})
+        form: dict[str, Any] = TypeAdapter(ExportRecord).dump_python(self, mode="json", exclude_none=True)
+        return {key: value for key, value in form.items() if value not in ([], {})}
 
 
 def _hashed(value: str, salt: str) -> str:

@@ -11,7 +11,7 @@ import json
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope, version_hash
 from devmem.model.results import Hit, MemoryRetrievalResult
 from devmem.storage.connections import SidecarDb, read_transaction, write_transaction
-from devmem.storage.erasure import EraseRequest, Residue
+from devmem.storage.erasure import EraseRequest, Residue, texts_of
 from devmem.storage.pending import PENDING_TABLE, STATE_FILE
 from devmem.text.analysis import estimate_tokens
 
@@ -243,12 +243,16 @@ class RecallLog:
                 "failures": json.dumps(recall.failures if keeps else ()),
             }
             values = [apart[name] if name in apart else getattr(recall, name) for name in _COLUMNS.split(", ")]
-            number = db.execute(f"INSERT INTO recalls ({_COLUMNS}) VALUES ({_marks(14)})", values).lastrowid
-            rows = (_row(number or 0, at, entry, keeps) for at, entry in enumerate(recall.entries))
-            db.executemany(f"INSERT INTO entries VALUES ({_marks(8)})", rows)
-            return number or 0
+            marks = ", ".join("?" * len(values))
+            number = db.execute(f"INSERT INTO recalls ({_COLUMNS}) VALUES ({marks})", values).lastrowid or 0
+            for at, entry in enumerate(recall.entries):
+                about = {key: value for key, value in asdict(entry).items() if key not in _APART}
+                text, form = entry.text if keeps else None, json.dumps(about, ensure_ascii=False)
+                row = (number, at, entry.store, entry.item, entry.version, form, text, entry.cut)
+                db.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+            return number
 
-        return self._use(lambda db: write_transaction(db, insert, db))
+        return self._translated(lambda: self._db.run(lambda db: write_transaction(db, insert)))
 
     def recalls(
         self,
@@ -283,8 +287,7 @@ class RecallLog:
         values = {"run": run, "node": node, "item": item, "text": text, "limit": limit}
 
         def read(db: sqlite3.Connection) -> list[Recall]:
-            rows = db.execute(query, values).fetchall()
-            return [_recall(row, _entries(db, row[0])) for row in reversed(rows)]
+            return [_recall(db, row) for row in reversed(db.execute(query, values).fetchall())]
 
         return self._read(read, [])
 
@@ -297,7 +300,7 @@ class RecallLog:
 
         def read(db: sqlite3.Connection) -> Recall | None:
             row = db.execute(f"SELECT id, {_COLUMNS} FROM recalls WHERE id = ?", (number,)).fetchone()
-            return None if row is None else _recall(row, _entries(db, number))
+            return None if row is None else _recall(db, row)
 
         return self._read(read, None)
 
@@ -367,19 +370,13 @@ class RecallLog:
         Raises:
             RecallLogError: the log cannot be read.
         """
-        user = request.where.scope.user
-        is_whole_user = user is not None and request == EraseRequest(where=Filter(scope=Scope(user=user)))
+        user, everything = request.where.scope.user, request.is_everything
+        whole_user = request == EraseRequest(where=Filter(scope=Scope(user=user)))
         ids = {item.id for item in items}
-        said = [text for item in items for text in _texts_of(item)]
+        said = [" ".join(text.split()).casefold() for item in items for text in texts_of(item) if text.strip()]
 
         def read(db: sqlite3.Connection) -> tuple[str, ...]:
-            condition = "1" if request.is_everything else "user = ?"
-            whole = (user,) if is_whole_user else ()
-            steps = (
-                db.execute(f"SELECT id FROM recalls WHERE {condition}", whole)
-                if is_whole_user or request.is_everything
-                else ()
-            )
+            steps = db.execute("SELECT id FROM recalls WHERE ?1 OR (?2 AND user = ?3)", (everything, whole_user, user))
             names = [f"recall:{number}" for (number,) in steps]
             rows = db.execute("SELECT recall, position, item FROM entries").fetchall()
             names += [f"entry:{recall}:{position}" for recall, position, item in rows if item in ids]
@@ -407,7 +404,7 @@ class RecallLog:
 
         if self._db.is_absent:
             return []
-        self._use(lambda db: write_transaction(db, erase, db))
+        self._translated(lambda: self._db.run(lambda db: write_transaction(db, erase)))
         return self._translated(self._db.rewrite)
 
     def close(self) -> None:
@@ -422,12 +419,9 @@ class RecallLog:
             with closing(connect(self.file, uri=f"{self.file.absolute().as_uri()}?mode=ro")) as db:
                 if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'recalls'").fetchone():
                     return empty
-                return read_transaction(db, read, db)
+                return read_transaction(db, read)
         except (sqlite3.Error, ValueError, TypeError) as error:
             raise RecallLogError(self.file, f"it cannot be read: {error}") from error
-
-    def _use(self, action: Callable[[sqlite3.Connection], T]) -> T:
-        return self._translated(lambda: self._db.run(action))
 
     def _translated(self, action: Callable[[], T]) -> T:
         try:
@@ -551,34 +545,18 @@ _APART: Final = ("store", "item", "version", "text", "cut")
 """Fields of an entry that have their own columns."""
 
 
-def _marks(count: int) -> str:
-    return ", ".join("?" * count)
-
-
-def _row(recall: int, position: int, entry: RecallEntry, keeps: bool) -> tuple[object, ...]:
-    about = json.dumps({key: value for key, value in asdict(entry).items() if key not in _APART}, ensure_ascii=False)
-    text = entry.text if keeps else None
-    return recall, position, entry.store, entry.item, entry.version, about, text, entry.cut
-
-
-def _entries(db: sqlite3.Connection, recall: int) -> Iterator[RecallEntry]:
-    query = "SELECT store, item, version, text, cut, about FROM entries WHERE recall = ? ORDER BY position"
-    for *columns, about in db.execute(query, (recall,)):
-        yield RecallEntry(**dict(zip(_APART, columns, strict=True)), **json.loads(about))
-
-
-def _recall(row: tuple[Any, ...], entries: Iterable[RecallEntry]) -> Recall:
+def _recall(db: sqlite3.Connection, row: tuple[Any, ...]) -> Recall:
+    """Return the recall of a row of `recalls`, with its entries."""
     named = dict(zip(("id", *_COLUMNS.split(", ")), row, strict=True))
     stage, frame, failures = (named.pop(name) for name in ("stage", "frame", "failures"))
-    found = tuple(entries)
-    texts = [ERASED if entry.text is None else entry.text for entry in found if entry.cut is None]
+    query = f"SELECT about, {', '.join(_APART)} FROM entries WHERE recall = ? ORDER BY position"
+    entries = tuple(
+        RecallEntry(**json.loads(about), **dict(zip(_APART, columns, strict=True)))
+        for about, *columns in db.execute(query, (named["id"],))
+    )
+    texts = [ERASED if entry.text is None else entry.text for entry in entries if entry.cut is None]
     block = None if frame is None else join_block(frame, texts)
-    return Recall(**named, stage=Stage(stage), block=block, failures=tuple(json.loads(failures)), entries=found)
-
-
-def _texts_of(item: MemoryItem) -> list[str]:
-    shots = [shot.text for shot in (item.input_snapshot, item.output_snapshot) if shot is not None]
-    return [" ".join(text.split()).casefold() for text in (item.content_summary, *shots) if text.strip()]
+    return Recall(**named, stage=Stage(stage), block=block, failures=tuple(json.loads(failures)), entries=entries)
 
 
 def _repeats(query: str, said: Sequence[str]) -> bool:

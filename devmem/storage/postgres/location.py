@@ -5,41 +5,34 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Final, TypeVar
+from typing import Annotated, Final, TypeAlias
 from urllib.parse import parse_qsl, unquote, urlencode
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import Conninfo
+from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter, ValidationError
 
 from devmem.errors import CollectionError
 
 OWN: Final = ("store", "tenant", "schema", "connections", "statement_timeout", "row_security")
 """Parameters that are devmem's; all others are libpq's."""
 _MOST_PORT: Final = 65535
+_MOST_SHOWN: Final = 40
+"""Characters of a wrong value that an error repeats."""
 _ENCODE: Final = (
     "write the special characters of user and password as %-codes (@ is %40, / is %2F, ? is %3F, : is %3A, % is %25), "
     "or keep the password in PGPASSWORD or .pgpass"
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UrlParts:
-    """A URL, taken apart."""
-
-    shown: str
-    """Scheme, hosts and database, without user and password."""
-    own: dict[str, str]
-    """devmem's parameters."""
-    conninfo: str
-    """How libpq connects: may hold a password."""
-
-
-def split_url(url: str) -> UrlParts:
+def _parts_of(url: str) -> tuple[str, dict[str, str], str]:
     """Take a URL apart and check it, as far as this is possible without connecting.
+
+    Return scheme, hosts and database, without user and password; devmem's parameters; and how libpq connects.
 
     Raises:
         CollectionError: it is no URL that libpq understands; no part that may be a password is in the message.
@@ -64,7 +57,7 @@ def split_url(url: str) -> UrlParts:
     except ProgrammingError:
         # libpq quotes what it does not understand, which may be a password.
         raise CollectionError(shown, f"is no URL that PostgreSQL understands: {_ENCODE}.") from None
-    return UrlParts(shown=shown, own=own, conninfo=conninfo)
+    return shown, own, conninfo
 
 
 def _split(rest: str) -> tuple[str, str, str]:
@@ -116,16 +109,20 @@ def _libpq_parameters() -> frozenset[str]:
     return frozenset({option.keyword.decode() for option in Conninfo.get_defaults()} | {"ssl"})
 
 
-T = TypeVar("T", int, float)
-
 DEFAULT_STORE: Final = "memory"
 DEFAULT_SCHEMA: Final = "devmem"
-_MOST_IN_NAME: Final = 500
-"""Characters; longer names do not fit into an index."""
+# Longer names do not fit into an index, and a NUL into no text.
+_Name: TypeAlias = Annotated[str, StringConstraints(max_length=500, pattern=r"^[^\x00]*$")]
+
+
+def _check_schema(name: str) -> str:
+    # PostgreSQL cuts longer identifiers off, so that two schemas would be one.
+    if len(name.encode()) > _MOST_IN_SCHEMA:
+        raise ValueError(f"it has more than {_MOST_IN_SCHEMA} bytes")
+    return name
+
+
 _MOST_IN_SCHEMA: Final = 63
-"""Bytes; PostgreSQL cuts longer identifiers off, so that two schemas would be one."""
-_KINDS: Final[Mapping[type[object], str]] = {int: "whole number", float: "number"}
-_YES: Final = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,16 +133,16 @@ class Location:
     """How libpq connects: may hold a password."""
     shown: str
     """The URL without user, password and other parameters."""
-    store: str
-    tenant: str
+    store: _Name
+    tenant: _Name = ""
     """Whose store it is; a database may have stores of one name for each tenant."""
-    schema: str
+    schema: Annotated[_Name, AfterValidator(_check_schema)] = DEFAULT_SCHEMA
     """Schema of the tables."""
-    connections: int
+    connections: Annotated[int, Field(ge=1, lt=1_000_000)] = 8
     """Maximum number of connections of this process to the database."""
-    statement_timeout: float
+    statement_timeout: Annotated[float, Field(ge=0, lt=1_000_000)] = 120.0
     """Seconds that a statement may take; 0 is unlimited."""
-    row_security: bool
+    row_security: bool = False
     """Whether tables are to hide the rows of other tenants from whoever is not their owner."""
 
     def __str__(self) -> str:
@@ -174,42 +171,13 @@ class Location:
         Raises:
             CollectionError: a parameter is wrong; no part of the URL that may be secret is in the message.
         """
-        parts = split_url(url)
-        own, where = parts.own, parts.shown
-        name = own.get("store") or store or DEFAULT_STORE
-        for what, value in (("store", name), ("tenant", own.get("tenant", "")), ("schema", own.get("schema", ""))):
-            if len(value) > _MOST_IN_NAME or "\x00" in value:
-                raise CollectionError(where, f"the {what}'s name has more than {_MOST_IN_NAME} characters, or a NUL.")
-        if len((own.get("schema") or "").encode()) > _MOST_IN_SCHEMA:
-            raise CollectionError(where, f"the schema's name has more than {_MOST_IN_SCHEMA} bytes.")
-        named = {"store": name} | {key: own[key] for key in ("tenant", "schema") if own.get(key)}
-        return cls(
-            conninfo=parts.conninfo,
-            shown=f"{where}?{urlencode(named)}",
-            store=name,
-            tenant=own.get("tenant", ""),
-            schema=own.get("schema") or DEFAULT_SCHEMA,
-            connections=_number(where, own, "connections", 8, least=1),
-            statement_timeout=_number(where, own, "statement_timeout", 120.0, least=0.0),
-            row_security=_flag(where, own, "row_security"),
-        )
-
-
-def _number(shown: str, own: dict[str, str], name: str, default: T, *, least: T) -> T:
-    if name not in own:
-        return default
-    try:
-        value = type(default)(own[name])
-    except ValueError:
-        value = None
-    if value is None or not least <= value < 1_000_000:
-        kind = _KINDS[type(default)]
-        raise CollectionError(shown, f"{name}={own[name]} in the URL is not a {kind} from {least:g} to 999,999.")
-    return value
-
-
-def _flag(shown: str, own: dict[str, str], name: str) -> bool:
-    value = own.get(name, "off").lower()
-    if value not in _YES:
-        raise CollectionError(shown, f"{name}={value} in the URL is neither on nor off.")
-    return _YES[value]
+        where, own, conninfo = _parts_of(url)
+        names = {"store": own.pop("store", "") or store or DEFAULT_STORE}
+        names |= {name: value for name in ("tenant", "schema") if (value := own.pop(name, ""))}
+        shown = f"{where}?{urlencode(names)}"
+        try:
+            return TypeAdapter(cls).validate_python({"conninfo": conninfo, "shown": shown, **names, **own})
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name, value = first["loc"][0], str(first["input"])[:_MOST_SHOWN]
+            raise CollectionError(where, f"{name}={value} in the URL cannot be used: {first['msg']}.") from None

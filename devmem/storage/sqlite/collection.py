@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Final, TypeVar, Unpack
 from uuid import uuid4
 
+from pydantic import TypeAdapter
+
 from devmem.config.store import IndexConfig
 from devmem.encryption import connect
 from devmem.errors import CollectionError, CollectionUnwritableError
@@ -60,11 +62,14 @@ def record_backup(path: Path, backup: Path, *, items: int, made_at: float) -> No
     """
     record = ExportRecord(kind="backup", place=str(backup.absolute()), made_at=made_at, items=items)
     with translate_errors(str(path)), closing(connect(path, timeout=30.0, isolation_level=None)) as connection:
-        write_transaction(connection, _record, connection.execute, record)
+        write_transaction(connection, lambda _: _record(connection.execute, record))
 
 
 def _record(execute: Callable[[str, Sequence[object]], object], export: ExportRecord) -> None:
-    execute("INSERT INTO exports(body) VALUES (?)", (json.dumps(export.to_json()),))
+    execute(
+        "INSERT INTO exports(body) VALUES (?)",
+        (json.dumps(export.to_json()),),
+    )
     execute(_PRUNE, (MOST_EXPORTS,))
 
 
@@ -144,8 +149,8 @@ class SqliteCollection(VersionedCollection):
 
     def exports(self) -> list[ExportRecord]:
         """Return the exports that were made, the oldest first."""
-        rows = self._fetch("SELECT body FROM exports ORDER BY number")
-        return [ExportRecord.from_json(json.loads(body)) for (body,) in rows]
+        read = TypeAdapter(ExportRecord).validate_json
+        return [read(body) for (body,) in self._fetch("SELECT body FROM exports ORDER BY number")]
 
     def _begin_work(self) -> str:
         """Return the id of a new plan, and show other processes that this one is at work on it."""

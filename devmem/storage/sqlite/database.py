@@ -166,7 +166,7 @@ def prepare_schema(connection: sqlite3.Connection, location: str, store_type: st
         CollectionError: it is of another format.
     """
     # In one transaction: another process may be creating the file right now.
-    header = read_transaction(connection, read_header, connection)
+    header = read_transaction(connection, read_header)
     if not had_log and not header.tables:
         header = _refuse_lost_log(connection, location)
     check_header(connection, location, header)
@@ -175,7 +175,7 @@ def prepare_schema(connection: sqlite3.Connection, location: str, store_type: st
     try:
         if location != MEMORY:
             enable_wal(connection)
-        write_transaction(connection, _create_schema, connection, store_type)
+        write_transaction(connection, lambda _: _create_schema(connection, store_type))
     except BaseException:
         if location != MEMORY and not header.tables:
             # It would look like a file that lost its log. Where another process uses it, that one goes on creating it.
@@ -186,14 +186,14 @@ def prepare_schema(connection: sqlite3.Connection, location: str, store_type: st
 
 def _refuse_lost_log(connection: sqlite3.Connection, location: str) -> Header:
     """Refuse a file without tables that has been used with a log, which is where its first commits are."""
-    header = read_transaction(connection, read_header, connection)
+    header = read_transaction(connection, read_header)
     (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
     for _ in range(_CREATION_ATTEMPTS if mode == "wal" else 0):
         if header.tables:
             break
         # Another process may be creating it right now.
         time.sleep(0.01)
-        header = read_transaction(connection, read_header, connection)
+        header = read_transaction(connection, read_header)
     if mode == "wal" and not header.tables:
         raise lost_log_error(location)
     return header
@@ -265,7 +265,7 @@ def translate_errors(location: str) -> Iterator[None]:
         # `sqlite3` quotes names of a damaged schema in its messages, and raises this where one is not UTF-8.
         raise _damaged(location, "its schema cannot be read") from error
     except ValidationError as error:
-        raise unreadable_item_error(location, error) from error
+        raise _damaged(location, f"an item cannot be read: {why_unreadable(error)}") from error
     except PoolClosedError as error:
         raise CollectionClosedError(location, "the collection was closed.") from error
 
@@ -300,11 +300,6 @@ def _translated(location: str, error: sqlite3.Error) -> CollectionError:
     if isinstance(error, sqlite3.ProgrammingError) and "closed" in text:
         return CollectionClosedError(location, "the collection was closed.")
     return CollectionError(location, f"SQLite says: {text}")
-
-
-def unreadable_item_error(location: str, error: ValidationError) -> CollectionDamagedError:
-    """Return the error for a row whose body is not an item."""
-    return _damaged(location, f"an item cannot be read: {why_unreadable(error)}")
 
 
 def _damaged(location: str, how: str) -> CollectionDamagedError:

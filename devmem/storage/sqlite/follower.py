@@ -282,12 +282,12 @@ class SqliteFollower:
             return
         token = uuid4().hex
         try:
-            read_transaction(writer, self._forget_erased, writer)
+            read_transaction(writer, self._forget_erased)
             unsaved = abs(self.indexes.size - self._in_snapshot)
             is_new = self.indexes.approximate and not self._approximate_in_snapshot
             if not is_new and unsaved < max(_SNAPSHOT_AFTER, self._in_snapshot // 10):
                 return
-            if not write_transaction(writer, lambda: self._claim_snapshot(writer, token)):
+            if not write_transaction(writer, lambda _: self._claim_snapshot(writer, token)):
                 return
             # On a disk that is nearly full, the database's own pages come first.
             writer.execute("PRAGMA wal_checkpoint(PASSIVE)")

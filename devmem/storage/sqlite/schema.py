@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from devmem.model.filters import SEQUENCE_KEY
-from devmem.storage.connections import read_transaction, write_transaction
+from devmem.storage.connections import write_transaction
 from devmem.storage.pending import PENDING_TABLE
 from devmem.storage.sql import EVENT_TIME, columns_of_fields
 from devmem.storage.sqlite.compact_rows import PARTS_OF_PASSAGE
@@ -108,19 +108,14 @@ SEQUENCE: Final = (
 
 def create_tables(connection: sqlite3.Connection) -> None:
     """Create the tables within the caller's transaction, which `executescript` would commit."""
-    for statement in _statements():
-        connection.execute(statement)
-    # In the order of events, so that the last turns of a long conversation are read without sorting all of it.
-    connection.execute(f"CREATE INDEX items_by_turn ON items(conversation, {EVENT_TIME}, {SEQUENCE}) WHERE {NOW}")
-
-
-def _statements() -> Iterator[str]:
     statement = ""
     for line in _SCHEMA.strip().splitlines():
         statement += line + "\n"
         if sqlite3.complete_statement(statement):
-            yield statement
+            connection.execute(statement)
             statement = ""
+    # In the order of events, so that the last turns of a long conversation are read without sorting all of it.
+    connection.execute(f"CREATE INDEX items_by_turn ON items(conversation, {EVENT_TIME}, {SEQUENCE}) WHERE {NOW}")
 
 
 def metadata_value(key: str) -> str:
@@ -141,14 +136,12 @@ def ensure_indexes(connection: sqlite3.Connection, keys: Iterable[str]) -> None:
         keys: metadata keys to index, as `IndexConfig` accepts them.
     """
     wanted = {f"items_by_value_{key}": f"{metadata_value(key)}, {metadata_type(key)}" for key in keys}
-    if wanted.keys() - read_transaction(connection, _existing, connection):
-        write_transaction(connection, _create, connection, wanted)
 
+    def create(connection: sqlite3.Connection) -> None:
+        for name, indexed in wanted.items():
+            connection.execute(f'CREATE INDEX IF NOT EXISTS "{name}" ON items({indexed}) WHERE {NOW}')
 
-def _existing(connection: sqlite3.Connection) -> set[str]:
-    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
-
-
-def _create(connection: sqlite3.Connection, wanted: Mapping[str, str]) -> None:
-    for name, indexed in wanted.items():
-        connection.execute(f'CREATE INDEX IF NOT EXISTS "{name}" ON items({indexed}) WHERE {NOW}')
+    # One statement is a transaction by itself.
+    there = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'index'")}
+    if wanted.keys() - there:
+        write_transaction(connection, create)

@@ -122,7 +122,7 @@ class SqliteDatabase(StoreDatabase):
             writer = self._connect()
             try:
                 if self.read_only:
-                    header = read_transaction(writer, database.read_header, writer)
+                    header = read_transaction(writer, database.read_header)
                     database.check_header(writer, self.location, header)
                     _LOG.warning("%s cannot be written here: it is opened for reading only.", self.location)
                 else:
@@ -132,7 +132,7 @@ class SqliteDatabase(StoreDatabase):
                     ensure_indexes(writer, self._indexed)
                 # Opening takes no write lock where all is recorded: it does not wait for another process.
                 if claim(self._tables(writer), model, store_type, record=False) and not self.read_only:
-                    write_transaction(writer, claim, self._tables(writer), model, store_type, record=True)
+                    write_transaction(writer, lambda _: claim(self._tables(writer), model, store_type, record=True))
             except BaseException:
                 writer.close()
                 raise
@@ -144,14 +144,14 @@ class SqliteDatabase(StoreDatabase):
     def write(self, operation: Callable[[StoreTables], T]) -> T:
         """Run an operation in a write transaction."""
 
-        def change() -> T:
+        def change(writer: sqlite3.Connection) -> T:
             if self.in_file and database.file_identity(self.location) != self._file:
                 raise CollectionUnwritableError(
                     self.location,
                     "the file was moved, deleted or replaced while it was open; nothing was written: open the store "
                     "again.",
                 )
-            return operation(self._tables(self._writer))
+            return operation(self._tables(writer))
 
         def write() -> T:
             return write_transaction(self._writer, change)
@@ -193,7 +193,7 @@ class SqliteDatabase(StoreDatabase):
         with UNFORKED, translate_errors(self.location):
             if not self.in_file:
                 return self._memory_lock.read(in_memory)
-            return self._readers.run(lambda connection: read_transaction(connection, operation, connection))
+            return self._readers.run(lambda connection: read_transaction(connection, operation))
 
     def _check_open(self) -> None:
         if self._closed:
