@@ -265,11 +265,11 @@ def after_prefix(prefix: str) -> str | None:
 
 def same_value(found: JsonValue, wanted: Scalar) -> bool:
     """Whether two values are the same; a flag is not a number."""
+    if isinstance(wanted, str):
+        return found == wanted
     if isinstance(found, bool) or isinstance(wanted, bool):
         return found is wanted
-    if isinstance(found, int | float) and isinstance(wanted, int | float):
-        return comparable_number(found) == comparable_number(wanted)
-    return found == wanted
+    return isinstance(found, int | float) and comparable_number(found) == comparable_number(wanted)
 
 
 def comparable_number(value: float) -> float:

@@ -271,20 +271,26 @@ class Filter:
         return not item.expired(now) and self._matches(item)
 
     def _matches(self, item: MemoryItem) -> bool:
+        # Nothing is made for what does not restrict: a scan asks this of every item.
+        if not self.scope.admits(item.scope, include_unscoped=self.include_unscoped):
+            return False
+        for each in OWN_FIELDS:
+            if (wanted := getattr(self, each.name)) is not None and not _admits(wanted, each.of(item)):
+                return False
+        for key, wanted in self.metadata.items():
+            if not _admits(wanted, value_at(item.metadata, key)):
+                return False
         time = item.created_at if item.event_time is None else item.event_time
         return (
-            self.scope.admits(item.scope, include_unscoped=self.include_unscoped)
-            and all(getattr(item.scope, part) is None for part in self.unbound)
-            and all(wanted.admits(getattr(item.scope, part)) for part, wanted in self.scope_in.items())
+            (not self.unbound or all(getattr(item.scope, part) is None for part in self.unbound))
+            and (not self.scope_in or all(one.admits(getattr(item.scope, part)) for part, one in self.scope_in.items()))
             and (self.after is None or time >= self.after)
             and (self.before is None or time < self.before)
-            and all(_admits(wanted, each.of(item)) for each, wanted in self.on_own_fields())
             and (not self.min_trust or item.trust >= self.min_trust)
-            and all(_admits(wanted, value_at(item.metadata, key)) for key, wanted in self.metadata.items())
             # ruff: noqa: SLF001 - of this class
             and (not self.any_of or any(part._matches(item) for part in self.any_of))
-            and all(part._matches(item) for part in self.all_of)
-            and not any(part._matches(item) for part in self.none_of)
+            and (not self.all_of or all(part._matches(item) for part in self.all_of))
+            and not (self.none_of and any(part._matches(item) for part in self.none_of))
         )
 
 
@@ -311,11 +317,11 @@ def conditions_of(wanted: Wanted) -> tuple[Condition, ...]:
     """Return the conditions on a value, all of which hold."""
     if isinstance(wanted, Condition):
         return (wanted,)
-    return (Condition(Operator.ONE_OF, (wanted,)),) if isinstance(wanted, str | int | float) else tuple(wanted)
+    return (Condition(Operator.ONE_OF, (wanted,)),) if isinstance(wanted, Scalar) else tuple(wanted)
 
 
 def _admits(wanted: Wanted, found: JsonValue) -> bool:
-    if isinstance(wanted, str | int | float):
+    if isinstance(wanted, Scalar):
         return same_value(found, wanted)
     return all(condition.admits(found) for condition in conditions_of(wanted))
 
