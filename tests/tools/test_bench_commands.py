@@ -20,13 +20,16 @@ from tools.bench.__main__ import app
 from tools.bench.speed.processes import ROOT
 
 
-def measured(folder: Path, *arguments: str) -> list[dict[str, Any]]:
-    """Return the rows that a benchmark writes."""
+def run(folder: Path, *arguments: object) -> tuple[str, list[dict[str, Any]]]:
+    """Return what a benchmark prints, and the rows that it writes."""
     file = folder / "rows.json"
-    done = CliRunner().invoke(app, [*arguments, "--json", str(file)])
+    done = CliRunner().invoke(app, [*map(str, arguments), "--json", str(file)])
     assert done.exit_code == 0, done.output
-    rows: list[dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
-    return rows
+    return done.output, json.loads(file.read_text(encoding="utf-8"))
+
+
+def measured(folder: Path, *arguments: object) -> list[dict[str, Any]]:
+    return run(folder, *arguments)[1]
 
 
 def test_every_benchmark_is_listed() -> None:
@@ -130,28 +133,22 @@ def test_adapters_are_measured_in_their_environments(tmp_path: Path) -> None:
     python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     python.chmod(0o755)
-    file = tmp_path / "rows.json"
-    done = CliRunner().invoke(
-        app, ["adapters", "mcp", "strands", "--envs", str(tmp_path), "--items=5", "--rounds=3", "--json", str(file)]
-    )
-    assert done.exit_code == 0, done.output
-    assert "strands: left out" in done.output
-    figures = {row["metric"]: row["value"] for row in json.loads(file.read_text(encoding="utf-8"))}
+    output, rows = run(tmp_path, "adapters", "mcp", "strands", "--envs", tmp_path, "--items=5", "--rounds=3")
+    assert "strands: left out" in output
+    figures = {row["metric"]: row["value"] for row in rows}
     assert figures["put_to_store"] == pytest.approx(figures["put_p50"] / figures["store_put_p50"])
     assert figures["search_p50"] > 0
 
 
 def test_the_bytes_of_an_item_are_counted_by_kind(tmp_path: Path) -> None:
     """On disk they are those of the files, and the store itself is only read."""
-    store, rows, embedder = tmp_path / "store.db", tmp_path / "rows.json", HashEmbedder()
+    store, embedder = tmp_path / "store.db", HashEmbedder()
     texts = [f"note {number} about tea" for number in range(300)]
     items = [MemoryItem(content_summary=text, embedding=embedder.vector(text)) for text in texts]
     with closing(SqliteCollection(store, model=embedder.identity)) as collection:
         collection.add(items)
     before = store.read_bytes()
-    done = CliRunner().invoke(app, ["bytes", str(store), "--json", str(rows)])
-    assert done.exit_code == 0, done.output
-    sizes = {row["metric"]: row["value"] for row in json.loads(rows.read_text(encoding="utf-8"))}
+    sizes = {row["metric"]: row["value"] for row in measured(tmp_path, "bytes", store)}
     dimension = embedder.identity.dimension or 0
     assert sizes["memory: vectors"] == 4 * dimension, "few are float32"
     assert dimension < sizes["disk: vectors"] < 2 * dimension
@@ -164,12 +161,10 @@ def test_the_bytes_of_an_item_are_counted_by_kind(tmp_path: Path) -> None:
 
 
 def measured_providers(folder: Path, *options: str) -> dict[tuple[str, str], float]:
-    dataset, file = folder / "talks.json", folder / "rows.json"
+    dataset = folder / "talks.json"
     dataset.write_text(json.dumps(LOCOMO), "utf-8")
-    done = CliRunner().invoke(app, ["providers", str(dataset), "--size", "12", *options, "--json", str(file)])
-    assert done.exit_code == 0, done.output
-    assert "| minilm |" in done.output
-    rows = json.loads(file.read_text(encoding="utf-8"))
+    output, rows = run(folder, "providers", dataset, "--size", "12", *options)
+    assert "| minilm |" in output
     return {(row["case"], row["metric"]): row["value"] for row in rows if row.get("level") in ("turn", None)}
 
 
@@ -224,14 +219,12 @@ def test_the_prompt_benchmark_measures_statements_times_and_a_talk(tmp_path: Pat
         "off_topic": ["Explain recursion."],
     }
     (tmp_path / "talk.yaml").write_text(json.dumps(talk))
-    files = [str(tmp_path / name) for name in ("times.json", "cues.json")]
-    rows_file = tmp_path / "rows.json"
     (tmp_path / "idle.json").write_text(json.dumps({"thanks": ["Thank you!", "ok"]}))
-    arguments = ["prompt", *files, "--talk", str(tmp_path / "talk.yaml"), "--json", str(rows_file)]
-    arguments += ["--idle", str(tmp_path / "idle.json")]
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 0, result.output
-    rows = {(row["case"], row["metric"]): row["value"] for row in json.loads(rows_file.read_text(encoding="utf-8"))}
+    times_file, cues_file, talk_file, idle_file = (
+        tmp_path / name for name in ("times.json", "cues.json", "talk.yaml", "idle.json")
+    )
+    found = measured(tmp_path, "prompt", times_file, cues_file, "--talk", talk_file, "--idle", idle_file)
+    rows = {(row["case"], row["metric"]): row["value"] for row in found}
     assert rows["periods", "period_precision@10"] == 1.0
     assert 0 <= rows["statements", "recall@10"] <= rows["statements", "any@10"] <= 1
     assert rows["silence: 0.33", "silent thanks"] == 1.0

@@ -41,11 +41,16 @@ def test_code_that_occurs_twice_is_not_guessed_at() -> None:
 @pytest.mark.kit
 @pytest.mark.sources
 @pytest.mark.parametrize(
-    ("new", "expected", "code"),
-    [("0o644", "noticed", 0), ("0o600 | 0", "survived", 1), ("0o600)", "invalid", 1)],
+    ("new", "tests", "said", "code"),
+    [
+        ("0o644", "owner or mode or private", "noticed", 0),
+        ("0o600 | 0", "owner or mode or private", "survived", 1),
+        ("0o600)", "owner or mode or private", "invalid", 1),
+        ("0o644", "no_test_has_this_name", "do not pass without a change", 2),
+    ],
 )
 def test_a_change_is_noticed_survives_or_is_invalid(
-    new: str, expected: str, code: int, monkeypatch: pytest.MonkeyPatch
+    new: str, tests: str, said: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change = Change(
         name="mode",
@@ -53,28 +58,11 @@ def test_a_change_is_noticed_survives_or_is_invalid(
         file="devmem/text/files.py",
         old="OWNER_ONLY: Final = 0o600",
         new=f"OWNER_ONLY: Final = {new}",
-        tests=("tests/text/test_atomic_write.py", "-k", "owner or mode or private"),
+        tests=("tests/text/test_atomic_write.py", "-k", tests),
     )
     monkeypatch.setattr(command, "CHANGES", (change,))
     done = CliRunner().invoke(command.app, [])
-    assert (done.exit_code, expected in done.output) == (code, True), done.output
-
-
-@pytest.mark.kit
-@pytest.mark.sources
-def test_tests_that_do_not_pass_anyway_say_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    change = Change(
-        name="mode",
-        breaks="files are private",
-        file="devmem/text/files.py",
-        old="OWNER_ONLY: Final = 0o600",
-        new="OWNER_ONLY: Final = 0o644",
-        tests=("tests/text/test_atomic_write.py", "-k", "no_test_has_this_name"),
-    )
-    monkeypatch.setattr(command, "CHANGES", (change,))
-    done = CliRunner().invoke(command.app, [])
-    assert done.exit_code == 2
-    assert "do not pass without a change" in done.output
+    assert (done.exit_code, said in done.output) == (code, True), done.output
 
 
 def test_an_unknown_name_is_refused() -> None:

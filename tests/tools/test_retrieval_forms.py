@@ -121,19 +121,20 @@ def test_what_is_no_data_set_is_refused(tmp_path: Path, content: str, said: str)
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("changed", [{"test-turn": []}, {"dialogue": 5}, {"relevant-id": None}])
-def test_a_dialogue_that_is_not_one_is_named(tmp_path: Path, changed: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"test-turn": []}, "not a dialogue"),
+        ({"dialogue": 5}, "not a dialogue"),
+        ({"relevant-id": None}, "not a dialogue"),
+        ({"dialogue": ["<BOD>\n", "<EOD>\n"]}, "nothing is said before"),
+    ],
+)
+def test_a_dialogue_that_is_not_one_is_named(tmp_path: Path, changed: dict[str, object], said: str) -> None:
     memories = write_lines(tmp_path / "memory.json", MEMORIES)
     dialogues = write_lines(tmp_path / "dialogue.json", [DIALOGUES[0], {**DIALOGUES[0], **changed}])
-    with pytest.raises(DataFileError, match=r"dialogue\.json:2: not a dialogue"):
+    with pytest.raises(DataFileError, match=rf"dialogue\.json:2: {said}"):
         read_datasets([memories, dialogues])
-
-
-def test_a_dialogue_that_asks_nothing_is_named(tmp_path: Path) -> None:
-    write_lines(tmp_path / "memory.json", MEMORIES)
-    silent = {**DIALOGUES[0], "dialogue": ["<BOD>\n", "<EOD>\n"]}
-    with pytest.raises(DataFileError, match=r"dialogue\.json:2: nothing is said before"):
-        read_datasets([write_lines(tmp_path / "dialogue.json", [DIALOGUES[0], silent])])
 
 
 def test_dialogues_without_memories_say_what_is_missing(tmp_path: Path) -> None:

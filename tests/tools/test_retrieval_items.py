@@ -13,74 +13,37 @@ from devmem import MemoryItem, Scope
 from devmem.errors import DataFileError
 from devmem.stores import Provenance, SourceKind
 from devmem.transfer.importing.formats import read_records
-from tests.tools.retrieval_data import write
+from tests.tools.retrieval_data import LOCOMO, LONGMEMEVAL, MEMORIES, UNITS, write, write_lines
 from tools.bench.__main__ import app
 from tools.bench.retrieval.items import DataForm, read_items
 
-SAMPLE: dict[str, Any] = {
-    "sample_id": "conv-1",
-    "conversation": {
-        "speaker_a": "Mara",
-        "speaker_b": "Jonas",
-        "session_10_date_time": "9:00 am on 1 June, 2023",
-        "session_10": [{"speaker": "Mara", "dia_id": "D10:1", "text": "Last."}],
-        "session_2_date_time": "1:56 pm on 8 May, 2023",
-        "session_2": [
-            {"speaker": "Mara", "dia_id": "D2:1", "text": "Look at this!", "blip_caption": "a photo of a dog"},
-            {"speaker": "Jonas", "dia_id": "D2:2", "text": "Nice."},
-            {"speaker": "Jonas", "dia_id": "D2:3", "text": "", "blip_caption": "a photo of a cat"},
-        ],
-        "session_3_date_time": "9:00 am on 1 July, 2023",
-    },
-    "qa": [{"question": "Who?", "answer": "Mara"}],
-}
+HISTORY = LONGMEMEVAL[0]
 FIELDS = ("kind", "with", "where", "from", "to")
-UNITS: dict[str, Any] = {
-    "id": "chat-1",
-    "units": [
-        {"id": "a", "session": "S1", "speaker": "user", "date": "March-15-2024", "text": "One."},
-        {"id": "b", "session": "S1", "speaker": "assistant", "date": "March-15-2024", "text": "Two."},
-        {"id": 3, "text": "Three."},
-    ],
-    "queries": [{"id": "q", "text": "?", "gold": ["a"]}],
-}
-QUESTION: dict[str, Any] = {
-    "question_id": "q1",
-    "question": "Which degree?",
-    "haystack_dates": ["2023/05/20 (Sat) 02:21", "2023/05/21 (Sun) 10:00"],
-    "haystack_session_ids": ["s_b", "s_a"],
-    "haystack_sessions": [
-        [
-            {"role": "user", "content": "Hello."},
-            {"role": "assistant", "content": " "},
-            {"role": "user", "content": "So?"},
-        ],
-        [{"role": "assistant", "content": "A degree.", "has_answer": True}],
-    ],
-    "answer_session_ids": ["s_a"],
-}
-MEMORIES = (
-    '{"7": {"time": "2023-12-25", "scene": "活动", "emotion": "开心", "event": "Bart跳舞", "user-id": 1, "id": "7"}}\n'
-    '{"9": {"event": "Lisa画画。", "user-id": 2}}\n'
-)
 
 
-@pytest.mark.parametrize("document", [[SAMPLE], SAMPLE])
+@pytest.mark.parametrize("document", [LOCOMO, LOCOMO[0]])
 def test_turns_of_locomo_keep_their_order_and_place(tmp_path: Path, document: object) -> None:
-    path = write(tmp_path / "locomo.json", document)
-    data = read_items(path)
-    assert (data.form, len(data.items)) == (DataForm.LOCOMO, 4)
-    first, second, third, last = data.items
-    assert first.id == "conv-1/D2:1"
-    assert first.content_summary == "Mara: Look at this! [shares an image: a photo of a dog]"
+    data = read_items(write(tmp_path / "locomo.json", document))
+    assert data.form is DataForm.LOCOMO
+    assert [item.id for item in data.items] == [f"conv-1/{name}" for name in ("D1:1", "D1:2", "D2:1", "D2:2")]
+    first, second, third, _ = data.items
     start = datetime(2023, 5, 8, 13, 56, tzinfo=UTC).timestamp()
-    assert first.event_time == start
-    assert first.scope == Scope(conversation="conv-1", session="session_2")
-    assert first.metadata == {"dia_id": "D2:1", "speaker": "Mara"}
+    assert (first.content_summary, first.event_time) == ("Mara: I adopted a cat called Pixel.", start)
+    assert first.scope == Scope(conversation="conv-1", session="session_1")
+    assert first.metadata == {"dia_id": "D1:1", "speaker": "Mara"}
     assert first.provenance == Provenance(kind=SourceKind.IMPORT, name="locomo.json")
     assert second.event_time == start + 1
-    assert third.content_summary == "Jonas: [shares an image: a photo of a cat]"
-    assert (last.id, last.scope.session) == ("conv-1/D10:1", "session_10")
+    assert third.content_summary == "Mara: We moved to Lisbon. [shares an image: a photo of a tram]"
+
+
+def test_sessions_of_locomo_come_by_their_numbers_and_an_image_needs_no_text(tmp_path: Path) -> None:
+    last, first = (
+        {"speaker": "Mara", "dia_id": name, "text": text} for name, text in (("D10:1", "Last."), ("D2:1", ""))
+    )
+    talk = {"session_10": [last], "session_2": [{**first, "blip_caption": "a photo of a cat"}]}
+    data = read_items(write(tmp_path / "locomo.json", [{"sample_id": "c", "conversation": talk}]))
+    texts = [item.content_summary for item in data.items]
+    assert texts == ["Mara: [shares an image: a photo of a cat]", "Mara: Last."]
 
 
 def test_units_may_be_records(tmp_path: Path) -> None:
@@ -113,18 +76,16 @@ def test_units_may_be_records(tmp_path: Path) -> None:
     assert data.items[0].content_summary == f"call: {texts['call:0'][1]}", "the text stays whole"
 
 
-@pytest.mark.parametrize("document", [[QUESTION], QUESTION])
+@pytest.mark.parametrize("document", [LONGMEMEVAL[:1], HISTORY])
 def test_turns_of_longmemeval_keep_their_order_and_place(tmp_path: Path, document: object) -> None:
-    path = write(tmp_path / "longmemeval.json.gz", document)
-    data = read_items(path)
+    data = read_items(write(tmp_path / "longmemeval.json.gz", document))
     assert data.form is DataForm.LONGMEMEVAL
-    first, third, last = data.items
-    assert (first.id, first.content_summary) == ("q1/s_b/1", "user: Hello.")
+    first, second, *_, last = data.items
     start = datetime(2023, 5, 20, 2, 21, tzinfo=UTC).timestamp()
-    assert first.event_time == start
-    assert first.scope == Scope(conversation="q1", session="s_b")
-    assert (third.id, third.event_time) == ("q1/s_b/3", start + 2)
-    assert (last.id, last.metadata) == ("q1/s_a/1", {"turn": 1, "speaker": "assistant"})
+    assert (first.id, first.content_summary) == ("q1/s_a/1", "user: Tell me about foxes.")
+    assert (first.event_time, second.event_time) == (start, start + 1)
+    assert first.scope == Scope(conversation="q1", session="s_a")
+    assert (last.id, last.metadata) == ("q1/s_b/2", {"turn": 2, "speaker": "assistant"})
 
 
 @pytest.mark.parametrize("blank", ["", " \u3000\n"])
@@ -136,21 +97,20 @@ def test_turns_without_text_are_left_out_and_counted(tmp_path: Path, blank: str)
     chat = read_items(write(tmp_path / "chat.json", [{"id": "c", "units": units}]))
     assert ([item.id for item in chat.items], chat.left_out) == (["c/D1:0", "c/D1:2"], 1)
     said = [{"role": "user", "content": turn["text"]} for turn in turns]
-    history = QUESTION | {"haystack_sessions": [said, []]}
+    history = HISTORY | {"haystack_sessions": [said, []]}
     answers = read_items(write(tmp_path / "history.json", [history]))
-    assert ([item.id for item in answers.items], answers.left_out) == (["q1/s_b/1", "q1/s_b/3"], 1)
+    assert ([item.id for item in answers.items], answers.left_out) == (["q1/s_a/1", "q1/s_a/3"], 1)
 
 
 def test_memories_of_madial_bench_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "memory.json"
-    path.write_text(MEMORIES, encoding="utf-8")
-    data = read_items(path)
+    timeless = {"9": {"event": "Lisa画画。", "user-id": 2}}
+    data = read_items(write_lines(tmp_path / "memory.json", [*MEMORIES, timeless]))
     assert data.form is DataForm.MADIAL
-    first, second = data.items
-    assert (first.id, first.content_summary, first.scope) == ("madial/7", "Bart跳舞", Scope(user="1"))
+    first, *_, last = data.items
+    assert (first.id, first.content_summary, first.scope) == ("madial/1", "Bart在晚会上跳舞", Scope(user="1"))
     assert first.event_time == datetime(2023, 12, 25, tzinfo=UTC).timestamp()
     assert first.metadata == {"scene": "活动", "emotion": "开心"}
-    assert (second.id, second.event_time) == ("madial/9", None)
+    assert (last.id, last.event_time) == ("madial/9", None)
 
 
 @pytest.mark.parametrize(
@@ -171,25 +131,34 @@ def test_what_is_wrong_with_a_memory_is_said(tmp_path: Path, line: str, said: st
 
 def sample(**turn: object) -> list[object]:
     usual = {"speaker": "Mara", "dia_id": "D1:1", "text": "Hello."}
-    return [SAMPLE, {"sample_id": "c", "conversation": {"session_1": [usual | turn]}}]
+    return [LOCOMO[0], {"sample_id": "c", "conversation": {"session_1": [usual | turn]}}]
 
 
 @pytest.mark.parametrize(
     ("document", "said"),
     [
         (sample(text=None), "[1].conversation.session_1[0]: 'text': expected text"),
-        ([SAMPLE, {"sample_id": "c"}], "[1]: no conversation"),
+        ([LOCOMO[0], {"sample_id": "c"}], "[1]: no conversation"),
         ([{"sample_id": "c", "conversation": {"session_1": [7]}}], "[0].conversation.session_1[0]: expected a turn"),
         (
             [{"sample_id": "c", "conversation": {"session_1": [], "session_1_date_time": "soon"}}],
             "[0].conversation.session_1: 'session_1_date_time': not a time: 'soon'",
         ),
-        ([UNITS, {"id": "x"}], "[1]: expected an object with `id` and `units`"),
+        ([UNITS[0], {"id": "x"}], "[1]: expected an object with `id` and `units`"),
         ([{"id": "x", "units": [5]}], "[0].units[0]: expected a unit"),
-        ([QUESTION, {"question_id": "q"}], "[1]: no history"),
-        ([QUESTION | {"haystack_dates": ["2023/05/20"]}], "[0]: 'haystack_dates': expected a list with one element"),
-        ([QUESTION | {"haystack_dates": ["x", "y"]}], "[0].haystack_sessions[0]: 'haystack_dates': not a time: 'x'"),
-        ([QUESTION | {"haystack_sessions": [[{"role": "user"}], []]}], "haystack_sessions[0][0]: 'content': expected"),
+        ([HISTORY, {"question_id": "q"}], "[1]: no history"),
+        (
+            [HISTORY | {"haystack_dates": ["2023/05/20"]}],
+            "[0]: 'haystack_dates': expected a list with one element",
+        ),
+        (
+            [HISTORY | {"haystack_dates": ["x", "y"]}],
+            "[0].haystack_sessions[0]: 'haystack_dates': not a time: 'x'",
+        ),
+        (
+            [HISTORY | {"haystack_sessions": [[{"role": "user"}], []]}],
+            "haystack_sessions[0][0]: 'content': expected",
+        ),
         ([{"text": "x"}], "not a data set"),
         ([], "not a data set"),
     ],
@@ -203,7 +172,7 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, document: object, 
 
 
 def test_the_lines_of_a_data_set_are_imported_as_its_items(tmp_path: Path) -> None:
-    path = write(tmp_path / "locomo.json", [SAMPLE])
+    path = write(tmp_path / "locomo.json", LOCOMO)
     printed = CliRunner().invoke(app, ["items", str(path)])
     assert printed.exit_code == 0
     lines = tmp_path / "turns.jsonl"
