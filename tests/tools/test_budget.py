@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -32,15 +32,16 @@ def test_blank_lines_comments_and_docstrings_do_not_count() -> None:
     assert budget.code_lines(SOURCE) == 1 + 4 + 3
 
 
-def test_a_room_over_its_budget_and_a_file_without_a_room_are_named() -> None:
+def test_a_room_over_its_budget_and_a_file_without_a_room_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`python -m tools.budget --check`, which the linters run, looks at the rooms of the product."""
+    for name in ("text/one.py", "other/two.py"):
+        (tmp_path / "devmem" / name).parent.mkdir(parents=True)
+        (tmp_path / "devmem" / name).write_text(SOURCE)
+    monkeypatch.setattr(budget, "ROOT", tmp_path)
     rooms = {"text": budget.Room(of=["devmem/text"], lines=1)}
-    found = budget.measured(rooms)
-    over, homeless = sorted(budget.problems(rooms, found), key=lambda said: said.startswith("files"))
-    assert over == f"text: {found['text']:,} lines of code, budget 1"
-    assert "are in no room" in homeless
-
-
-@pytest.mark.sources
-def test_every_room_is_within_its_budget() -> None:
-    rooms = tomllib.loads((budget.ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["devmem"]["budget"]
-    assert list(budget.problems(rooms, budget.measured(rooms))) == []
+    assert list(budget.problems(rooms, budget.measured(rooms))) == [
+        "text: 8 lines of code, budget 1",
+        "files of 8 lines of code are in no room: name them in [tool.devmem.budget]",
+    ]

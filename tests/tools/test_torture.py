@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from tools.torture.__main__ import FAULTS
+from tools.torture.__main__ import FAULTS, app
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +27,6 @@ def test_the_short_form(fault: str) -> None:
 
 
 def test_a_class_that_does_not_exist_is_named() -> None:
-    command = [sys.executable, "-m", "tools.torture", "earthquakes"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 2
-    assert "earthquakes" in done.stderr
+    done = CliRunner().invoke(app, ["earthquakes"], env={"COLUMNS": "200"})
+    assert done.exit_code == 2
+    assert "there is no class 'earthquakes'" in done.output

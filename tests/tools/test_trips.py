@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -59,17 +56,6 @@ def test_the_table_has_seven_trips(invoke: Callable[..., tuple[int, str]], tmp_p
     assert {row["bench"] for row in rows} == {"trips"}
     assert all(row["value"] > 1 for row in rows)
     assert all(name in output for name in NAMES)
-
-
-def test_the_same_trips_have_the_same_pictures() -> None:
-    """In processes of their own, since a process remembers how it analysed a text."""
-    command = [sys.executable, "-m", "tools.trips", "--mermaid"]
-    first, second = (
-        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True).stdout
-        for seed in ("1", "2")
-    )
-    assert first == second
-    assert first.count(b"flowchart") == len(NAMES)
 
 
 def test_pictures_start_at_the_callers_line_and_are_short(trips: list[Trip]) -> None:

@@ -13,6 +13,7 @@ from devmem import (
     MemoryContentSnapshot,
     MemoryItem,
     MemoryManager,
+    MemoryRetrievalResult,
     MemoryWritePayload,
     WriteOutcome,
 )
@@ -115,6 +116,13 @@ def said(asked: str = "", answer: str | None = None, **more: Any) -> MemoryWrite
     """Return the payload of a node that was asked and has answered."""
     output = MemoryContentSnapshot(text=answer) if answer is not None else None
     return MemoryWritePayload(inputs_text=asked, output_snapshot=output, **more)
+
+
+def retrieved(manager: MemoryManager, query: str, **asked: Any) -> MemoryRetrievalResult:
+    """Return what a manager finds, which is something."""
+    result = manager.retrieve(query=query, **asked)
+    assert result is not None
+    return result
 
 
 def manager_of(*stores: MemoryBase, each: Mapping[str, Any] | None = None, **more: Any) -> MemoryManager:

@@ -10,7 +10,7 @@ from devmem import MemoryContentSnapshot, MemoryWritePayload, Scope, WorkflowRun
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.stores import SnapshotBlock
 
-from .doubles import ScriptedStore, hit, manager_of, said
+from .doubles import ScriptedStore, hit, manager_of, retrieved, said
 from .runner_doubles import ChatsByNode, ScriptedChat, agent_yaml, stores_yaml, write_workflow
 
 TYPES = ("simple", "blackboard", "brain", "role_zero", "long_term", "conversation")
@@ -72,8 +72,7 @@ def test_images_with_the_same_caption_are_all_kept_and_shown(tmp_path: Path) -> 
             )
         for store in stores.values():
             assert [ids(item.output_snapshot) for item in store.recent(10)] == [["c"], ["b"], ["a"]]
-        shown = manager.retrieve(query="the image of the harbour")
-    assert shown is not None
+        shown = retrieved(manager, query="the image of the harbour")
     assert sorted(ids(item.output_snapshot)[0] for item in shown.items) == ["a", "b", "c"]
 
 
@@ -88,14 +87,12 @@ def test_a_model_that_repeats_what_it_was_shown_fills_no_block_with_it(tmp_path:
         manager = manager_of(stores["notes"])
         for _ in range(4):
             manager.update(said("Which tea?", "Oolong is served on Monday."))
-            shown = manager.retrieve(query="Which tea is served?")
-            assert shown is not None
+            shown = retrieved(manager, query="Which tea is served?")
             assert shown.formatted_text.count("Oolong is served on Monday.") == 1
 
 
 def block_of(text: str) -> str:
-    shown = manager_of(ScriptedStore(hits=[hit(text)])).retrieve(query="?")
-    assert shown is not None
+    shown = retrieved(manager_of(ScriptedStore(hits=[hit(text)])), query="?")
     return shown.formatted_text
 
 

@@ -16,7 +16,7 @@ from devmem.messages import AttachmentRef, MessageBlock
 from devmem.stores import SearchReport, SnapshotBlock
 from devmem.transfer.importing.formats import read_records
 
-from .doubles import ScriptedStore, StrangeError, hit, manager_of, said
+from .doubles import ScriptedStore, StrangeError, hit, manager_of, retrieved, said
 
 ERRORS = [DevmemError("closed"), StrangeError(), KeyError("x"), RecursionError(), OSError(28, "no space")]
 
@@ -32,8 +32,7 @@ def test_a_store_that_cannot_be_searched_is_reported_and_the_others_answer(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     manager = manager_of(broken("search", error), ScriptedStore("fine", [hit("green tea")]))
-    result = manager.retrieve(query="tea?")
-    assert result is not None
+    result = retrieved(manager, query="tea?")
     assert [item.content_summary for item in result.items] == ["green tea"]
     (failure,) = result.failures
     assert (failure.store, failure.operation, failure.error) == ("broken", "retrieve", error)
@@ -45,8 +44,7 @@ def test_a_store_that_cannot_be_searched_is_reported_and_the_others_answer(
 
 
 def test_a_failure_without_any_hit_is_a_result_with_nothing_to_show() -> None:
-    result = manager_of(broken("search")).retrieve(query="tea?")
-    assert result is not None
+    result = retrieved(manager_of(broken("search")), query="tea?")
     assert (result.formatted_text, result.items) == ("", [])
     assert "could not retrieve: the strange store is out of order" in str(result.failures[0])
 
@@ -65,8 +63,7 @@ def test_a_failure_without_any_hit_is_a_result_with_nothing_to_show() -> None:
 def test_a_store_that_answers_nonsense_has_failed(wrong: Any) -> None:
     store = ScriptedStore("broken")
     store.answer = lambda query: wrong  # type: ignore[method-assign]
-    result = manager_of(store, ScriptedStore("fine", [hit("green tea")])).retrieve(query="tea?")
-    assert result is not None
+    result = retrieved(manager_of(store, ScriptedStore("fine", [hit("green tea")])), query="tea?")
     assert len(result.items) == 1
     assert [failure.store for failure in result.failures] == ["broken"]
 

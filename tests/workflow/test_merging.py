@@ -14,7 +14,7 @@ from devmem.search.rendering import devall_score
 from devmem.testing import ManualClock
 from devmem.text.analysis import estimate_tokens
 
-from .doubles import ScriptedStore, hit, manager_of
+from .doubles import ScriptedStore, hit, manager_of, retrieved
 
 
 def texts(result: MemoryRetrievalResult | None) -> list[str]:
@@ -62,12 +62,10 @@ INPUT: dict[str, Any] = {"input_snapshot": MemoryContentSnapshot(text="Ann moved
 )
 def test_what_two_stores_have_is_shown_once_and_the_cut_says_so(one: object, twin: object) -> None:
     first, second = ScriptedStore("first", [one]), ScriptedStore("second", [twin])  # type: ignore[list-item]
-    result = manager_of(first, second).retrieve(query="?")
-    assert result is not None
+    result = retrieved(manager_of(first, second), query="?")
     assert [found.store for found in result.hits] == ["first"]
     assert [(cut.hit.store, cut.reason) for cut in result.cut] == [("second", CutReason.DUPLICATE)]
-    both = manager_of(first, second, options=MemoryOptions(dedupe=False)).retrieve(query="?")
-    assert both is not None
+    both = retrieved(manager_of(first, second, options=MemoryOptions(dedupe=False)), query="?")
     assert [found.store for found in both.hits] == ["first", "second"]
     assert both.cut == ()
 
@@ -100,8 +98,7 @@ def test_the_budget_is_filled_rank_by_rank_and_passes_over_what_is_too_long() ->
 
 def test_only_the_first_hit_is_shortened_and_its_item_stays_whole() -> None:
     long = " ".join(f"Sentence number {n} tells of tea." for n in range(200))
-    result = manager_of(ScriptedStore(hits=[hit(long)]), options=MemoryOptions(token_budget=200)).retrieve(query="?")
-    assert result is not None
+    result = retrieved(manager_of(ScriptedStore(hits=[hit(long)]), options=MemoryOptions(token_budget=200)), query="?")
     assert result.items[0].content_summary == long
     assert "] Sentence number 0 tells of tea." in result.formatted_text
     assert "…" in result.formatted_text
@@ -113,8 +110,7 @@ def test_only_the_first_hit_is_shortened_and_its_item_stays_whole() -> None:
 def test_the_block_stays_within_the_budget(budget: int, language: str) -> None:
     stores = [ScriptedStore(f"store {n}", [hit(f"{n} item {i}") for i in range(60)]) for n in range(3)]
     options = MemoryOptions.model_validate({"token_budget": budget, "language": language})
-    result = manager_of(*stores, each={"top_k": 60}, options=options).retrieve(query="?")
-    assert result is not None
+    result = retrieved(manager_of(*stores, each={"top_k": 60}, options=options), query="?")
     assert result.cut
     assert estimate_tokens(result.formatted_text) <= budget
 
@@ -134,15 +130,14 @@ def test_devalls_ranking_puts_the_newer_of_a_store_first() -> None:
     clock = ManualClock()
     old, new = (hit("x" * 100, score, created_at=clock.now - age) for score, age in ((0.9, 20 * 86400), (0.1, 0)))
     store = ScriptedStore(hits=[old, new])
-    ranked = manager_of(
-        store, clock=clock, options=MemoryOptions(ranking="devall", dedupe=False, token_budget=80)
-    ).retrieve(query="?")
-    assert ranked is not None
+    ranked = retrieved(
+        manager_of(store, clock=clock, options=MemoryOptions(ranking="devall", dedupe=False, token_budget=80)),
+        query="?",
+    )
     (best,) = ranked.items
     assert best.id == new.item.id
     assert ranked.hits[0].score == pytest.approx(0.7)
-    plain = manager_of(store, clock=clock, options=MemoryOptions(dedupe=False, token_budget=80)).retrieve(query="?")
-    assert plain is not None
+    plain = retrieved(manager_of(store, clock=clock, options=MemoryOptions(dedupe=False, token_budget=80)), query="?")
     (best,) = plain.items
     assert best.id == old.item.id
 
@@ -150,7 +145,6 @@ def test_devalls_ranking_puts_the_newer_of_a_store_first() -> None:
 def test_the_passage_that_was_found_is_shown() -> None:
     """A summary may be only the start of a long text."""
     found = replace(hit("A report that begins with taxes…"), passage="At last a zeppelin lands.")
-    result = manager_of(ScriptedStore(hits=[found])).retrieve(query="Where does the zeppelin land?")
-    assert result is not None
+    result = retrieved(manager_of(ScriptedStore(hits=[found])), query="Where does the zeppelin land?")
     assert "A report that begins with taxes…" in result.formatted_text
     assert "At last a zeppelin lands." in result.formatted_text

@@ -66,17 +66,21 @@ def test_hashes_alone_name_the_items_and_keep_no_word(tmp_path: Path) -> None:
     assert not any(b"xylophone" in each.read_bytes() for each in tmp_path.rglob("state.db*"))
 
 
-def test_forgetting_takes_an_item_out_of_every_block_that_showed_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("in_one_store", [False, True])
+def test_forgetting_takes_an_item_out_of_every_block_that_showed_it(tmp_path: Path, in_one_store: bool) -> None:
     file = workflow_in(tmp_path)
     (secret, _) = remember(file, "The code of the lab is zanzibar.", "The lab opens at nine.")
     ask(file, "code of the lab is Zanzibar")
-    receipt = devmem.forget(file, secret)
+    if in_one_store:
+        with devmem.open(f"{file}#notes") as memory:
+            assert memory.forget(secret).items == 1
+    else:
+        assert not devmem.forget(file, secret).left
     (recall,) = recalls(file)
     assert recall.block is not None
     assert "[erased]" in recall.block
     assert "opens at nine" in recall.block
     assert recall.query is None
-    assert not receipt.left
     assert all(b"zanzibar" not in each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
 
 
@@ -87,18 +91,6 @@ def test_nothing_stays_in_a_log_that_is_open(tmp_path: Path) -> None:
         assert "zanzibar" in memory.context("code of the lab is zanzibar")
         assert memory.forget(secret).items == 1
         assert all(b"zanzibar" not in each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
-
-
-def test_forgetting_in_one_store_reaches_the_logs_too(tmp_path: Path) -> None:
-    file = workflow_in(tmp_path)
-    (secret, _) = remember(file, "The code of the lab is zanzibar.", "The lab opens at nine.")
-    ask(file, "What is the code of the lab?")
-    with devmem.open(f"{file}#notes") as memory:
-        assert memory.forget(secret).items == 1
-    (recall,) = recalls(file)
-    assert recall.block is not None
-    assert "[erased]" in recall.block
-    assert all(b"zanzibar" not in each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
 
 
 def test_forgetting_a_user_takes_all_that_the_users_runs_were_shown(tmp_path: Path) -> None:
@@ -132,6 +124,8 @@ def test_nothing_is_recorded_without_the_switch(tmp_path: Path) -> None:
     file = workflow_in(tmp_path, "false")
     remember(file, "The launch is on June 2nd.")
     ask(file, "When is the launch?")
+    with devmem.open(f"{file}#notes") as memory:
+        memory.context("When is the launch?")
     assert "record_recalls" in run_devmem("log", "--shown", file, code=None).output
 
 
@@ -173,11 +167,3 @@ def test_a_log_that_cannot_be_written_costs_a_program_nothing(tmp_path: Path, ca
         (tmp_path / ".devmem" / "default" / "state.db").mkdir(parents=True)
         assert "June 2nd" in memory.context("When is the launch?")
     assert "could not be recorded" in caplog.text
-
-
-def test_a_workflow_that_records_nothing_has_no_log_of_a_program(tmp_path: Path) -> None:
-    file = workflow_in(tmp_path, "false")
-    with devmem.open(f"{file}#notes") as memory:
-        memory.add("The launch is on June 2nd.")
-        memory.context("When is the launch?")
-    assert "record_recalls" in run_devmem("log", "--shown", file, code=None).output

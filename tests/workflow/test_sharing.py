@@ -16,7 +16,7 @@ from devmem.stores import Embedder, EmbeddingConfig, StoreSetup, WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.simple import SimpleConfig, SimpleMemory
 
-from .doubles import ScriptedStore, hit, manager_of, said
+from .doubles import ScriptedStore, hit, manager_of, retrieved, said
 
 
 @contextmanager
@@ -44,8 +44,7 @@ def test_two_stores_and_all_stages_share_one_embedding_of_the_query() -> None:
         manager = manager_of(one, two)
         embedder.texts.clear()
         for stage in ("pre", "plan", "gen", "critique"):
-            result = manager.retrieve(query="=== INPUT FROM user (user) ===\n\nthe deadline?", current_stage=stage)
-            assert result is not None
+            result = retrieved(manager, query="=== INPUT FROM user (user) ===\n\nthe deadline?", current_stage=stage)
             assert {found.store for found in result.hits} == {"one", "two"}
             assert all(found.similarity is not None for found in result.hits)
         assert embedder.texts == ["the deadline?"]
@@ -56,8 +55,7 @@ def test_stores_of_two_models_are_asked_with_an_embedding_of_each() -> None:
     with simple("one", embedders[0]) as one, simple("two", embedders[1]) as two:
         for embedder in embedders:
             embedder.texts.clear()
-        result = manager_of(one, two).retrieve(query="the deadline?")
-        assert result is not None
+        retrieved(manager_of(one, two), query="the deadline?")
         assert [embedder.texts for embedder in embedders] == [["the deadline?"]] * 2
 
 
@@ -67,16 +65,14 @@ def test_a_provider_that_is_down_costs_similarity_and_not_the_hits(caplog: pytes
     with simple("one", embedder, clock) as one, simple("two", embedder, clock) as two:
         manager = manager_of(one, two)
         embedder.fail()
-        result = manager.retrieve(query="the deadline?")
-        assert result is not None
+        result = retrieved(manager, query="the deadline?")
         assert {found.store for found in result.hits} == {"one", "two"}
         assert [found.similarity for found in result.hits] == [None, None]
         (failure,) = result.failures
         assert str(failure).startswith(f"embedding model {embedder.identity.name!r} could not embed the query: ")
         assert "the embedding provider of this test is down" in caplog.text
         embedder.recover()
-        again = manager.retrieve(query="the deadline?")
-        assert again is not None
+        again = retrieved(manager, query="the deadline?")
         assert again.failures == ()
         assert all(found.similarity is not None for found in again.hits)
 
@@ -89,8 +85,7 @@ def test_a_write_while_the_provider_is_down_is_stored_found_and_embedded_later()
         embedder.fail()
         (write,) = manager.update(said("Who reviews?", "Bo reviews on Monday.")).writes
         assert (write.outcome.status, write.outcome.waiting) == (WriteStatus.STORED, True)
-        found = manager.retrieve(query="Monday reviews")
-        assert found is not None
+        found = retrieved(manager, query="Monday reviews")
         assert found.items[0].content_summary.endswith("Bo reviews on Monday.")
         embedder.recover()
         clock.advance(600)
@@ -139,8 +134,7 @@ def test_eight_threads_on_one_manager_lose_nothing_and_double_nothing() -> None:
                     said(f"What is fact {number}-{turn}?", f"Fact {number}-{turn} is word{number}x{turn}.")
                 )
                 assert result.failures == ()
-                found = manager.retrieve(query=f"word{number}x{turn}")
-                assert found is not None
+                found = retrieved(manager, query=f"word{number}x{turn}")
                 assert found.failures == ()
                 assert f"word{number}x{turn}" in found.items[0].content_summary
 

@@ -125,40 +125,32 @@ def test_a_listening_client_hears_of_changes_by_anybody(tmp_path: Path) -> None:
         asyncio.run(run())
 
 
-def test_nobody_hears_of_what_is_another_users(memory: devmem.Memory) -> None:
+async def test_nobody_hears_of_what_is_another_users(memory: devmem.Memory) -> None:
     ann, bob = memory.scoped(user="ann"), memory.scoped(user="bob")
     hers, his = ann.add("Ann's note."), bob.add("Bob's note.")
-
-    async def run() -> None:
-        async with changes(bob, uri_of(hers), uri_of(his), listed=True) as events:
-            ann.update(hers, "Ann's other note.")
-            ann.add("A third note of Ann's.")
-            bob.update(his, "Bob's other note.")
-            assert (await asyncio.wait_for(anext(events), WAIT)).uri == uri_of(his)
-
-    asyncio.run(run())
+    async with changes(bob, uri_of(hers), uri_of(his), listed=True) as events:
+        ann.update(hers, "Ann's other note.")
+        ann.add("A third note of Ann's.")
+        bob.update(his, "Bob's other note.")
+        assert (await asyncio.wait_for(anext(events), WAIT)).uri == uri_of(his)
 
 
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-def test_a_client_of_an_earlier_revision_subscribes_to_memories(memory: devmem.Memory) -> None:
+async def test_a_client_of_an_earlier_revision_subscribes_to_memories(memory: devmem.Memory) -> None:
     first, second = memory.add("The launch is in May."), memory.add("The budget is open.")
+    heard: asyncio.Queue[str] = asyncio.Queue()
 
-    async def run() -> None:
-        heard: asyncio.Queue[str] = asyncio.Queue()
+    async def handle(message: object) -> None:
+        if isinstance(message, types.ResourceUpdatedNotification):
+            heard.put_nowait(str(message.params.uri))
 
-        async def handle(message: object) -> None:
-            if isinstance(message, types.ResourceUpdatedNotification):
-                heard.put_nowait(str(message.params.uri))
-
-        async with Client(make_server(memory), mode="legacy", message_handler=handle) as client:
-            await client.subscribe_resource(uri_of(first))
-            await client.subscribe_resource(uri_of(second))
-            await client.unsubscribe_resource(uri_of(first))
-            memory.update(first, "The launch is in June.")
-            memory.forget(second)
-            assert await asyncio.wait_for(heard.get(), WAIT) == uri_of(second)
-
-    asyncio.run(run())
+    async with Client(make_server(memory), mode="legacy", message_handler=handle) as client:
+        await client.subscribe_resource(uri_of(first))
+        await client.subscribe_resource(uri_of(second))
+        await client.unsubscribe_resource(uri_of(first))
+        memory.update(first, "The launch is in June.")
+        memory.forget(second)
+        assert await asyncio.wait_for(heard.get(), WAIT) == uri_of(second)
 
 
 def test_nobody_watches_everything(memory: devmem.Memory) -> None:

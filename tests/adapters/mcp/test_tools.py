@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from typing import Any
 
@@ -237,17 +236,13 @@ def test_read_only_lists_and_carries_out_nothing_that_writes(memory: devmem.Memo
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-def test_clients_of_every_revision_can_list_and_call(memory: devmem.Memory, mode: Any) -> None:
+async def test_clients_of_every_revision_can_list_and_call(memory: devmem.Memory, mode: Any) -> None:
     """`tools/list` failed for all clients of revisions before 2026, as a schema of a result began with a reference."""
-
-    async def run() -> None:
-        async with Client(make_server(memory, ServerOptions(search_fetch=True)), mode=mode) as client:
-            assert len((await client.list_tools()).tools) == 9
-            stored = await client.call_tool("remember", {"text": ["It rains.", "It snows."]})
-            assert [each["text"] for each in stored.structured_content["more"]] == ["It snows."]
-            assert len((await client.call_tool("list", {})).structured_content["memories"]) == 2
-
-    asyncio.run(run())
+    async with Client(make_server(memory, ServerOptions(search_fetch=True)), mode=mode) as client:
+        assert len((await client.list_tools()).tools) == 9
+        stored = await client.call_tool("remember", {"text": ["It rains.", "It snows."]})
+        assert [each["text"] for each in stored.structured_content["more"]] == ["It snows."]
+        assert len((await client.call_tool("list", {})).structured_content["memories"]) == 2
 
 
 def test_the_pair_search_and_fetch_has_the_form_that_chat_products_require(memory: devmem.Memory) -> None:

@@ -239,15 +239,12 @@ class TestLongTerm:
         assert again.delete(idea)
         assert again.find_news([same]) == [same]
 
-    def test_news_and_similar_messages_may_be_awaited(self, place: str) -> None:
-        async def search() -> None:
-            memory = DevmemLongTermMemory(place=place, role="Bob")
-            idea = Message(content="Write a snake game")
-            memory.add(idea)
-            assert await memory.find_news([idea, Message(content="Write a web game")], k=1) != [idea]
-            assert await memory.search_similar(Message(content="write a snake GAME")) == [idea]
-
-        asyncio.run(search())
+    async def test_news_and_similar_messages_may_be_awaited(self, place: str) -> None:
+        memory = DevmemLongTermMemory(place=place, role="Bob")
+        idea = Message(content="Write a snake game")
+        memory.add(idea)
+        assert await memory.find_news([idea, Message(content="Write a web game")], k=1) != [idea]
+        assert await memory.search_similar(Message(content="write a snake GAME")) == [idea]
 
 
 class TestContract(Talks, Histories):

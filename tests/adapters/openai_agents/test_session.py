@@ -39,39 +39,33 @@ def said(*texts: str) -> list[Any]:
     return [{"role": "user", "content": text} for text in texts]
 
 
-def test_every_kind_of_item_comes_back_as_it_was_added(memory: devmem.Memory) -> None:
-    async def using() -> None:
-        session = DevmemSession("s", memory)
-        assert isinstance(session, Session)
-        await session.add_items(TALK[:2])
-        await session.add_items(TALK[2:])
-        await session.add_items([])
-        assert await session.get_items() == TALK
-        assert await session.get_items(limit=2) == TALK[-2:]
-        assert await session.get_items(limit=0) == []
-        assert await session.get_items(limit=100) == TALK
-        with pytest.raises(ValueError, match="at least 0"):
-            await session.get_items(limit=-1)
-        with pytest.raises(TypeError):
-            await session.add_items([*said("fine"), {"role": "user", "content": object()}])
-        assert await session.get_items() == TALK
-
-    asyncio.run(using())
+async def test_every_kind_of_item_comes_back_as_it_was_added(memory: devmem.Memory) -> None:
+    session = DevmemSession("s", memory)
+    assert isinstance(session, Session)
+    await session.add_items(TALK[:2])
+    await session.add_items(TALK[2:])
+    await session.add_items([])
+    assert await session.get_items() == TALK
+    assert await session.get_items(limit=2) == TALK[-2:]
+    assert await session.get_items(limit=0) == []
+    assert await session.get_items(limit=100) == TALK
+    with pytest.raises(ValueError, match="at least 0"):
+        await session.get_items(limit=-1)
+    with pytest.raises(TypeError):
+        await session.add_items([*said("fine"), {"role": "user", "content": object()}])
+    assert await session.get_items() == TALK
 
 
-def test_items_are_taken_out_from_the_end_until_none_is_left(memory: devmem.Memory) -> None:
-    async def using() -> None:
-        session, other = DevmemSession("s", memory), DevmemSession("other", memory)
-        await other.add_items(said("kept"))
-        await session.add_items(said("1", "2", "3"))
-        assert [await session.pop_item() for _ in range(4)] == [*said("3", "2", "1"), None]
-        await session.add_items(said("4"))
-        assert await session.get_items() == said("4")
-        await session.clear_session()
-        assert await session.get_items() == []
-        assert await other.get_items() == said("kept")
-
-    asyncio.run(using())
+async def test_items_are_taken_out_from_the_end_until_none_is_left(memory: devmem.Memory) -> None:
+    session, other = DevmemSession("s", memory), DevmemSession("other", memory)
+    await other.add_items(said("kept"))
+    await session.add_items(said("1", "2", "3"))
+    assert [await session.pop_item() for _ in range(4)] == [*said("3", "2", "1"), None]
+    await session.add_items(said("4"))
+    assert await session.get_items() == said("4")
+    await session.clear_session()
+    assert await session.get_items() == []
+    assert await other.get_items() == said("kept")
 
 
 @pytest.mark.parametrize("settings", [SessionSettings(limit=2), {"limit": 2}])
@@ -135,7 +129,7 @@ def test_other_items_of_the_scope_are_no_history(memory: devmem.Memory) -> None:
 
 
 @pytest.mark.parametrize("operation", ["add", "pop", "clear"])
-def test_a_cancelled_call_ends_before_it_is_cancelled(
+async def test_a_cancelled_call_ends_before_it_is_cancelled(
     memory: devmem.Memory, monkeypatch: pytest.MonkeyPatch, operation: str
 ) -> None:
     session = DevmemSession("s", memory)
@@ -148,23 +142,20 @@ def test_a_cancelled_call_ends_before_it_is_cancelled(
         assert go_on.wait(timeout=60)
         return result
 
-    async def using() -> None:
-        if operation != "add":
-            await session.add_items(said("once"))
-        monkeypatch.setattr(memory.store, name, held)
-        call = {"add": lambda: session.add_items(said("once")), "pop": session.pop_item, "clear": session.clear_session}
-        task = asyncio.ensure_future(call[operation]())
-        assert await asyncio.to_thread(done.wait, 60)
-        for _ in range(2):
-            task.cancel()
-            await asyncio.sleep(0)
-        assert not task.done()
-        go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await session.get_items() == (said("once") if operation == "add" else [])
-
-    asyncio.run(using())
+    if operation != "add":
+        await session.add_items(said("once"))
+    monkeypatch.setattr(memory.store, name, held)
+    call = {"add": lambda: session.add_items(said("once")), "pop": session.pop_item, "clear": session.clear_session}
+    task = asyncio.ensure_future(call[operation]())
+    assert await asyncio.to_thread(done.wait, 60)
+    for _ in range(2):
+        task.cancel()
+        await asyncio.sleep(0)
+    assert not task.done()
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await session.get_items() == (said("once") if operation == "add" else [])
 
 
 class TestRecall:
