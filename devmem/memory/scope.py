@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any, Final, TypeAlias, TypedDict, Unpack, cast
 
 from devmem.config.filter_forms import load_filter
@@ -42,11 +43,16 @@ def split_scope(options: Mapping[str, Any], accepted: type) -> tuple[ScopeParts,
     Raises:
         TypeError: there is no such option.
     """
-    names = {name for base in (*accepted.__mro__, accepted) for name in getattr(base, "__annotations__", {})}
+    names = _named_options(accepted)
     if unknown := sorted(options.keys() - names):
         raise TypeError(f"there is no option {unknown[0]!r}; there are {', '.join(sorted(names))}")
     scope = {name: value for name, value in options.items() if name in ScopeParts.__annotations__}
     return cast("ScopeParts", scope), {name: value for name, value in options.items() if name not in scope}
+
+
+@cache
+def _named_options(accepted: type) -> frozenset[str]:
+    return frozenset(name for base in (*accepted.__mro__, accepted) for name in getattr(base, "__annotations__", {}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
