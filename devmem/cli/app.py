@@ -221,7 +221,7 @@ def _start(
 
 def _use_key(file: Path | None) -> Callable[[], None]:
     """Use the key of --key-file or of the environment; return the function that forgets it."""
-    from devmem.encryption import read_key_file, read_key_variable, set_default_key
+    from devmem.encryption.keys import read_key_file, read_key_variable, set_default_key
 
     set_default_key(read_key_variable(KEY_VARIABLE) if file is None else read_key_file(file))
     return lambda: set_default_key(None)

@@ -192,7 +192,7 @@ def check_output(address: StoreAddress, output: Path | None) -> None:
     if output is None:
         return
     # Only commands that write a file need what reads data files.
-    from devmem.encryption import is_database
+    from devmem.encryption.keys import is_database
     from devmem.transfer.importing.files import Source
 
     place = Path(os.path.realpath(output))

@@ -444,7 +444,8 @@ def unlock_file(path: Path) -> None:
     Raises:
         EncryptionError: the key is wrong, or the file is not encrypted.
     """
-    from devmem.encryption import default_key, unlock
+    from devmem.encryption.files import unlock
+    from devmem.encryption.keys import default_key
 
     if (key := default_key()) is not None:
         unlock(path, key)

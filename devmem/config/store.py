@@ -32,7 +32,7 @@ from devmem.config.base import (
     offered,
     unknown_name,
 )
-from devmem.encryption import StoreKey, read_key_file, read_key_variable
+from devmem.encryption.keys import StoreKey, read_key_file, read_key_variable
 from devmem.errors import PluginError
 from devmem.model.fields import is_path
 from devmem.model.items import SourceKind

@@ -16,7 +16,8 @@ from pydantic import BaseModel, SecretStr
 from devmem.config.reading import parse_workflow
 from devmem.config.store import EmbeddingConfig, GuardConfig
 from devmem.config.workflow import Workflow
-from devmem.encryption import KeySource, StoreKey, default_key, key_of, unlock
+from devmem.encryption.files import unlock
+from devmem.encryption.keys import KeySource, StoreKey, default_key, key_of
 from devmem.errors import CollectionError, ConfigError, EncryptionError, Finding, ModelNotFoundError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.twins import in_thread_of

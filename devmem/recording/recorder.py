@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from devmem.encryption import key_of, protect
+from devmem.encryption.keys import key_of, protect
 from devmem.errors import OutboxError
 from devmem.forks import follow_forks
 from devmem.model.interactions import Interaction, ParticipantType

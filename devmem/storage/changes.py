@@ -11,8 +11,8 @@ from devmem.errors import VersionConflictError
 from devmem.model.caller import Actor, current_actor
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
-from devmem.model.items import PINNED, MemoryItem
-from devmem.model.results import WriteOutcome
+from devmem.model.items import PINNED, MemoryItem, version_hash
+from devmem.model.results import ERASED_BEFORE, WriteOutcome, WriteStatus
 from devmem.model.versions import Operation
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.search.indexes.passages import has_text
@@ -28,7 +28,6 @@ from devmem.storage.writing import (
     recorded,
     stored_hash,
     stored_outcome,
-    unstored_outcome,
     usable_embeddings,
 )
 
@@ -370,8 +369,7 @@ class _Addition:
         if item.id in self._new:
             self.write()
         older = self._stored.get(item.id)
-        twin = self._twin if unique is Unique.CONTENT else None
-        refused = unstored_outcome(item, older, erased=self._erased, twin=twin)
+        refused = self._refused(item, older, unique)
         if refused is not None:
             return refused
         if older is not None:
@@ -398,9 +396,18 @@ class _Addition:
         replaced = older.content_hash if older else None
         return stored_outcome(item.id, replaced=replaced, waiting=waiting and self._has_model)
 
-    def _twin(self, item: MemoryItem) -> str | None:
-        """Return the id of another item with the same content."""
-        return next((holder for holder in self._holders.get(_content(item), ()) if holder != item.id), None)
+    def _refused(self, item: MemoryItem, older: StoredVersion | None, unique: Unique) -> WriteOutcome | None:
+        """Return the outcome of an item that is not to be stored; None for one that is."""
+        item_id, reason = "", ""
+        if older is not None and older.version == version_hash(item):
+            item_id, reason = item.id, "this item is stored already"
+        elif item.id in self._erased and (older is None or older.content_hash != item.content_hash):
+            return WriteOutcome(status=WriteStatus.SKIPPED, reason=ERASED_BEFORE)
+        elif unique is Unique.CONTENT:
+            # Another item with the same content.
+            item_id = next((holder for holder in self._holders.get(_content(item), ()) if holder != item.id), "")
+            reason = "the same content is stored already" if item_id else ""
+        return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item_id, reason=reason) if reason else None
 
     def _embeddings_of(self, prepared: PreparedItem) -> PassageEmbeddings | None:
         """Return the embeddings of an item, or else those of its older version where that has the same content."""

@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
 
-from devmem.encryption import connect
+from devmem.encryption.files import connect
 from devmem.errors import PoolClosedError
 from devmem.forks import UNFORKED, abandon, follow_forks
 from devmem.storage.erasure import Residue

@@ -21,7 +21,6 @@ from typing import Concatenate, Final, ParamSpec, TypeVar, Unpack
 
 from filelock import FileLock, Timeout
 
-from devmem.config.store import IndexConfig
 from devmem.errors import CollectionBusyError, CollectionClosedError, CollectionUnwritableError
 from devmem.model.fields import embedded_hash
 from devmem.model.filters import Filter
@@ -165,23 +164,8 @@ def _writing(method: Callable[Concatenate[SqliteCollection, P], T]) -> Callable[
 class JsonCollection:
     """Items in one JSON file; `Collection` documents the methods."""
 
-    def __init__(
-        self,
-        location: str | Path,
-        *,
-        model: ModelIdentity | None = None,
-        index: IndexConfig | None = None,
-        busy_timeout: float = 30.0,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        """Open the file; it is created when the first item is stored.
-
-        Args:
-            location: path of the file.
-            model: embedding model; without one the search is by text alone.
-            index: how vectors are searched; None takes the defaults.
-            busy_timeout: seconds to wait for another process's write.
-            clock: current time in seconds since the epoch, for expiry.
+    def __init__(self, location: str | Path, **options: Unpack[CollectionOptions]) -> None:
+        """Open the file at a path; it is created when the first item is stored.
 
         Raises:
             CollectionDamagedError: the file is not a list of items; it was left unchanged.
@@ -189,14 +173,13 @@ class JsonCollection:
         """
         self.location = str(location)
         self._path = Path(location)
-        self._model = model
-        self._index = index
-        self._clock = clock
+        self._model, self._index = options.get("model"), options.get("index")
+        self._clock, self._busy_timeout = options.get("clock", time.time), options.get("busy_timeout", 30.0)
         self._lock = threading.RLock()
         """Held while the file is read and while it is written."""
         self._access = SharedLock()
         """Held by readers together, and by a writer alone: until the file is written, its copy in memory is ahead."""
-        self._file_lock = FileLock(f"{self.location}.lock", timeout=busy_timeout, mode=OWNER_ONLY)
+        self._file_lock = FileLock(f"{self.location}.lock", timeout=self._busy_timeout, mode=OWNER_ONLY)
         self._stamp: Stamp | None = None
         self._has_file = False
         """Whether the file was read or written since it was opened."""
@@ -205,7 +188,6 @@ class JsonCollection:
         self._closed = False
         self._beside = Path(f"{self.location}{STATES_SUFFIX}")
         self._opened_beside: SqliteCollection | None = None
-        self._busy_timeout = busy_timeout
         self._memory = self._empty()
         self._vectors = StoredVectors()
         remove_partial_files(self._path)
@@ -428,10 +410,4 @@ def open_json(location: str, _name: str | None, /, **options: Unpack[CollectionO
     Raises:
         CollectionError: it cannot be opened.
     """
-    return JsonCollection(
-        path_of(location),
-        model=options.get("model"),
-        index=options.get("index"),
-        clock=options.get("clock", time.time),
-        busy_timeout=options.get("busy_timeout", 30.0),
-    )
+    return JsonCollection(path_of(location), **options)

@@ -105,12 +105,13 @@ class CollectionOptions(TypedDict, total=False):
     store_type: str | None
     """Store type to record in a new collection; one of another type is refused."""
     durability: Durability
+    """`full` by default."""
     index: IndexConfig | None
-    """Options of the vector search; None takes the defaults."""
+    """How vectors are searched, and which metadata are indexed; None takes the defaults."""
     clock: Callable[[], float]
-    """Current time in seconds since the epoch."""
+    """Current time in seconds since the epoch, for expiry."""
     busy_timeout: float
-    """Seconds to wait for another process's write."""
+    """Seconds to wait for another process's write, or for a server; 30 by default."""
     history_days: float | None
     """Days for which versions are kept after another one took their place; None permanently, 0 not at all."""
 

@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 from filelock import FileLock, Timeout
 
-from devmem.encryption import connect
+from devmem.encryption.files import connect
 from devmem.errors import CollectionClosedError, EncryptionError, Finding, OutboxError, OutboxFullError, PoolClosedError
 from devmem.model.results import Fact, FileReport, damage, unfinished
 from devmem.storage.connections import SidecarDb, connect_to_examine, write_transaction

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal, TypeVar
 
-from devmem.encryption import connect
+from devmem.encryption.files import connect
 from devmem.errors import PoolClosedError, RecallLogError
 from devmem.model.caller import Caller, Stage
 from devmem.model.filters import Filter

@@ -349,6 +349,8 @@ class StoreDatabase(ABC):
     dialect: Dialect
     clock: Callable[[], float]
     """Current time in seconds since the epoch, for expiry."""
+    history_days: float | None
+    """Days for which versions are kept after another one took their place; None permanently, 0 not at all."""
     model: str | None
     """Name of the model that queries are embedded with; None when it is not known."""
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from uuid import uuid4
 
-from devmem.encryption import read_file, sealed_for
+from devmem.encryption.files import read_file, sealed_for
 from devmem.errors import DataFileError
 from devmem.model.items import MemoryItem
 from devmem.storage.erasure import metadata_texts, texts_of

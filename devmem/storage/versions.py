@@ -127,10 +127,10 @@ class VersionedCollection(SqlWriter, ErasableStore):
     included: retention is there to free space.
     """
 
-    def __init__(self, database: StoreDatabase, history_days: float | None) -> None:
-        """Take the database, and for how many days versions are kept; None keeps them permanently."""
+    def __init__(self, database: StoreDatabase) -> None:
+        """Take the database."""
         super().__init__(database)
-        self._history = HistoryLimit(days=history_days)
+        self._history = HistoryLimit(days=database.history_days)
 
     @property
     def states(self) -> StateTable:

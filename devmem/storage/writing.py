@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -23,7 +23,7 @@ from devmem.model.items import (
     version_hash,
 )
 from devmem.model.record_fields import is_record, people_of
-from devmem.model.results import ERASED_BEFORE, WriteOutcome, WriteStatus
+from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.versions import Operation
 from devmem.models.embedder import PassageEmbeddings, code_bytes
 from devmem.search.indexes.doc_values import STRING_COLUMNS
@@ -114,31 +114,6 @@ class StoredVersion:
     def version(self) -> str:
         """Its `version_hash`."""
         return version_hash(self.item)
-
-
-def unstored_outcome(
-    item: MemoryItem,
-    older: StoredVersion | None,
-    *,
-    erased: Collection[str],
-    twin: Callable[[MemoryItem], str | None] | None,
-) -> WriteOutcome | None:
-    """Return the outcome of an item that is not to be stored; None for one that is.
-
-    Args:
-        item: the item.
-        older: the version that is stored under its id, which has not expired.
-        erased: ids of items that a tombstone keeps out, unless their content is stored already.
-        twin: returns the id of another item with the same content; None where that makes no duplicate.
-    """
-    item_id, reason = "", ""
-    if older is not None and older.version == version_hash(item):
-        item_id, reason = item.id, "this item is stored already"
-    elif item.id in erased and (older is None or older.content_hash != item.content_hash):
-        return WriteOutcome(status=WriteStatus.SKIPPED, reason=ERASED_BEFORE)
-    elif twin is not None and (found := twin(item)):
-        item_id, reason = found, "the same content is stored already"
-    return WriteOutcome(status=WriteStatus.DUPLICATE, item_id=item_id, reason=reason) if reason else None
 
 
 def stored_outcome(item_id: str, *, replaced: str | None, waiting: bool) -> WriteOutcome:

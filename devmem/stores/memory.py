@@ -15,7 +15,8 @@ from devmem import telemetry
 from devmem.config.agent import ChatConfig, ViewConfig
 from devmem.config.base import ConfigModel
 from devmem.config.store import EmbeddingConfig, EncryptionConfig
-from devmem.encryption import StoreKey, protect, unlock
+from devmem.encryption.files import unlock
+from devmem.encryption.keys import StoreKey, protect
 from devmem.errors import PluginError
 from devmem.forks import follow_forks
 from devmem.model.border import clean_fields

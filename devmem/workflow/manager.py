@@ -16,7 +16,7 @@ from typing import Final, cast
 
 from devmem.config.agent import Attachment
 from devmem.config.base import MemoryOptions
-from devmem.encryption import StoreKey, key_of
+from devmem.encryption.keys import StoreKey, key_of
 from devmem.model.caller import RETRIEVING, Caller, Stage, acting_as
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryContentSnapshot, Scope

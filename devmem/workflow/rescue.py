@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter
 
-from devmem.encryption import StoreKey, key_of, protect
+from devmem.encryption.keys import StoreKey, key_of, protect
 from devmem.errors import OutboxError
 from devmem.model.results import MemoryWritePayload, WriteOutcome, WriteStatus
 from devmem.storage.pending import STATE_FILE, WRITE, Delivery, DeliveryPolicy, Entry, Outbox, deliver

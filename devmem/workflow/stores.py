@@ -20,7 +20,7 @@ from devmem.config import reading
 from devmem.config.findings import Rule
 from devmem.config.store import EmbeddingConfig, EncryptionConfig, StoreDeclaration
 from devmem.config.workflow import RecallRecording, Workflow, base_dir_of
-from devmem.encryption import key_of, protect
+from devmem.encryption.keys import key_of, protect
 from devmem.errors import ConfigError, DevmemError, Finding, PluginError, SessionNameError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.message import AttachmentRef, MessageBlock

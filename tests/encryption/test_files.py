@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devmem.encryption import StoreKey, connect, diagnose, protect, read_file, sealed_for, unlock
-from devmem.encryption.files import seal, unseal
+from devmem.encryption.files import connect, diagnose, read_file, seal, sealed_for, unlock, unseal
+from devmem.encryption.keys import StoreKey, protect
 from devmem.errors import EncryptionError, MissingExtraError, install_command
 from tests.generated import examples
 
@@ -157,7 +157,8 @@ def test_a_missing_package_names_the_extra(package: str, use: str, tmp_path: Pat
 import sys
 sys.modules[{package!r}] = None
 from pathlib import Path
-from devmem.encryption import StoreKey, connect, protect, sealed_for
+from devmem.encryption.files import connect, sealed_for
+from devmem.encryption.keys import StoreKey, protect
 protect(Path("x"), StoreKey(bytes(32)))
 try:
     {use}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem.encryption import StoreKey, key_of, protect, read_key_file, read_key_variable
+from devmem.encryption.keys import StoreKey, key_of, protect, read_key_file, read_key_variable
 from devmem.errors import EncryptionError
 
 RAW = bytes(range(5, 37))

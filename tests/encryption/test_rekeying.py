@@ -11,7 +11,7 @@ import pytest
 import devmem
 
 # A process keeps the keys of its files; nothing public takes them back.
-from devmem.encryption import protect, set_default_key
+from devmem.encryption.keys import protect, set_default_key
 from devmem.errors import DevmemError
 from tests.command_line import run_devmem
 from tests.conftest import StartScript

@@ -21,7 +21,7 @@ from devmem import (
     open_stores,
     record_tool,
 )
-from devmem.encryption import StoreKey, protect
+from devmem.encryption.keys import StoreKey, protect
 from devmem.errors import CollectionError, ConfigError, EncryptionError
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.recording import InteractionRecorder

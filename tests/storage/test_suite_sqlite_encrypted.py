@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem.encryption import StoreKey, protect
+from devmem.encryption.keys import StoreKey, protect
 from devmem.storage import SqliteCollection
 from devmem.stores import ModelIdentity
 from tests.collection_suite import CollectionSuite, OpenCollection

@@ -10,7 +10,7 @@ import typer
 
 from devmem.cli.targets import AsJson, load, require_path
 from devmem.cli.terminal import Terminal
-from devmem.encryption import (
+from devmem.encryption.keys import (
     HEADER_BYTES,
     StoreKey,
     default_key,

@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from devmem.config.store import IndexConfig
-from devmem.encryption import key_of, read_file, sealed_for
+from devmem.encryption.files import read_file, sealed_for
+from devmem.encryption.keys import key_of
 from devmem.errors import EncryptionError
 from devmem.model.items import Vector
 from devmem.search.indexes.columns import Rows

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, TypeVar, Unpack
 from uuid import uuid4
 
 import psycopg
@@ -24,7 +24,7 @@ from devmem.search.query import SearchQuery
 from devmem.search.source import SearchSource
 from devmem.storage.erasing import end_plan, erase_planned
 from devmem.storage.erasure import ErasePlan, EraseResult, Residue
-from devmem.storage.opening import StoreMetadata
+from devmem.storage.opening import CollectionOptions, StoreMetadata
 from devmem.storage.postgres.database import Access, Connection, composed, connect, run_alone, translate_errors
 from devmem.storage.postgres.hnsw import HnswIndex, drop_hnsw
 from devmem.storage.postgres.location import Location
@@ -34,7 +34,7 @@ from devmem.storage.postgres.search import SEARCH_SETTINGS, PostgresSource
 from devmem.storage.postgres.tables import PROPERTIES, PostgresTables
 from devmem.storage.postgres.transactions import IS_THERE, Transactions
 from devmem.storage.properties import WORDS_ONLY, claim
-from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, Durability
+from devmem.storage.protocol import DEFAULT_HISTORY_DAYS
 from devmem.storage.tables import State, StoreDatabase, StoreTables
 from devmem.storage.versions import VersionedCollection
 from devmem.text.analysis import ANALYSIS_VERSION
@@ -58,12 +58,12 @@ _IS_THERE: Final = (
 class PostgresDatabase(StoreDatabase):
     """One store of a database. Thread-safe."""
 
-    def __init__(
-        self, access: Access, *, model: ModelIdentity | None, index: IndexConfig, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, access: Access, options: CollectionOptions) -> None:
         """Connect on first use; the tables and the store have to be there."""
+        model, index = options.get("model"), options.get("index") or IndexConfig()
         self.location, self.store, self._access = str(access.location), access.location.number, access
-        self.dialect, self.clock = PostgresDialect(self.store), clock
+        self.dialect, self.clock = PostgresDialect(self.store), options.get("clock", time.time)
+        self.history_days = options.get("history_days", DEFAULT_HISTORY_DAYS)
         self.model = model.name if model else None
         self.transactions = Transactions(access)
         self.hnsw = HnswIndex(access, self.transactions, index.threshold())
@@ -152,41 +152,26 @@ class PostgresCollection(VersionedCollection):
 
     database: PostgresDatabase
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        name: str | None = None,
-        model: ModelIdentity | None = None,
-        store_type: str | None = None,
-        durability: Durability = "full",
-        index: IndexConfig | None = None,
-        history_days: float | None = DEFAULT_HISTORY_DAYS,
-        busy_timeout: float = 30.0,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
+    def __init__(self, url: str, *, name: str | None = None, **options: Unpack[CollectionOptions]) -> None:
         """Open the store, or create it; the tables are created with the first one.
 
         Args:
             url: see `Location.parse`.
             name: name of the store where the URL names none.
-            model: embedding model; without one the search is by text alone and new items wait for an embedding.
-            store_type: store type to record in a new store; one of another type is refused.
-            durability: `full` survives power loss; with `normal` a crash of the server may lose the last commits.
-            index: how vectors are searched; None takes the defaults.
-            history_days: how long versions are kept after another one took their place; None permanently, 0 not at all.
-            busy_timeout: seconds to wait for locks, for a server that restarts, and for a free connection.
-            clock: current time in seconds since the epoch, for expiry.
+            options: see `CollectionOptions`.
 
         Raises:
             CollectionError: the server cannot be reached or refuses; no password is in the message.
             CollectionInUseError: the store holds the items of another store type.
             EmbeddingMismatchError: its embeddings were made by another model.
         """
-        access = Access(location=Location.parse(url, name), durability=durability, busy_timeout=busy_timeout)
-        run_alone(access, partial(_prepare, access, model, store_type))
-        database = PostgresDatabase(access, model=model, index=index or IndexConfig(), clock=clock)
-        super().__init__(database, history_days)
+        access = Access(
+            location=Location.parse(url, name),
+            durability=options.get("durability", "full"),
+            busy_timeout=options.get("busy_timeout", 30.0),
+        )
+        run_alone(access, partial(_prepare, access, options.get("model"), options.get("store_type")))
+        super().__init__(PostgresDatabase(access, options))
 
     def maintain(self) -> None:
         """Build the index of the vectors where there are enough; this may take minutes.

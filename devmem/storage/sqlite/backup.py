@@ -8,7 +8,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from devmem.encryption import connect, key_of, protect
+from devmem.encryption.files import connect
+from devmem.encryption.keys import key_of, protect
 from devmem.errors import CollectionDamagedError, EncryptionError
 from devmem.storage.sqlite.collection import SqliteCollection
 from devmem.storage.sqlite.database import translate_errors

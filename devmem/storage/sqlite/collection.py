@@ -10,7 +10,6 @@ import json
 import logging
 import os
 import sqlite3
-import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -21,16 +20,14 @@ from uuid import uuid4
 
 from pydantic import TypeAdapter
 
-from devmem.config.store import IndexConfig
-from devmem.encryption import connect
+from devmem.encryption.files import connect
 from devmem.errors import CollectionError, CollectionUnwritableError
 from devmem.forks import follow_forks
-from devmem.models.embedder import ModelIdentity
 from devmem.storage.connections import empty_log, rewrite_pages, write_transaction
 from devmem.storage.erasing import end_plan, erase_planned, insert_marks, set_keys, write_plan
 from devmem.storage.erasure import ErasePlan, EraseRequest, EraseResult, Residue, search_files, words_of
 from devmem.storage.opening import CollectionOptions, path_of
-from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, MOST_EXPORTS, Durability, ExportRecord
+from devmem.storage.protocol import MOST_EXPORTS, ExportRecord
 from devmem.storage.runs import planned
 from devmem.storage.sqlite.database import MEMORY, translate_errors
 from devmem.storage.sqlite.predicates import SqliteDialect
@@ -81,45 +78,15 @@ class SqliteCollection(VersionedCollection):
 
     database: SqliteDatabase
 
-    def __init__(
-        self,
-        location: str | Path = MEMORY,
-        *,
-        model: ModelIdentity | None = None,
-        store_type: str | None = None,
-        durability: Durability = "full",
-        index: IndexConfig | None = None,
-        history_days: float | None = DEFAULT_HISTORY_DAYS,
-        busy_timeout: float = 30.0,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        """Open the collection, or create it.
-
-        Args:
-            location: path of the file, or `:memory:`.
-            model: embedding model; without one the search is by text alone and new items wait for an embedding.
-            store_type: store type to record in a new file; a file of another type is refused.
-            durability: `full` survives power loss, `normal` the death of the process.
-            index: how vectors are searched, and which metadata are indexed; None takes the defaults.
-            history_days: how long versions are kept after another one took their place; None permanently, 0 not at all.
-            busy_timeout: seconds to wait for another process's write.
-            clock: current time in seconds since the epoch, for expiry.
+    def __init__(self, location: str | Path = MEMORY, **options: Unpack[CollectionOptions]) -> None:
+        """Open the collection, or create it; `location` is the path of the file, or `:memory:`.
 
         Raises:
             CollectionDamagedError, CollectionUnwritableError, CollectionBusyError: the file cannot be used.
             CollectionInUseError, EmbeddingMismatchError: it holds items of another store type, or of another model.
             TypeError: the location is not a path.
         """
-        database = SqliteDatabase(
-            os.fspath(location),
-            model=model,
-            store_type=store_type,
-            durability=durability,
-            index=index,
-            busy_timeout=busy_timeout,
-            clock=clock,
-        )
-        super().__init__(database, history_days)
+        super().__init__(SqliteDatabase(os.fspath(location), **options))
         self._markers: dict[str, WorkMarker] = {}
         """Of the erasures that this collection is at work on, by their ids."""
         self._words: dict[str, list[str]] = {}

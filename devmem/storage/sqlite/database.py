@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from pydantic import ValidationError
 
-from devmem.encryption import connect, diagnose
+from devmem.encryption.files import connect, diagnose
 from devmem.errors import (
     CollectionBusyError,
     CollectionClosedError,

@@ -17,7 +17,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from devmem.encryption import connect, diagnose
+from devmem.encryption.files import connect, diagnose
 from devmem.errors import CollectionDamagedError, CollectionError, Finding
 from devmem.model.items import MemoryItem, load_item_json, why_unreadable
 from devmem.model.results import Fact, FileReport, damage, refused_embeddings, unfinished

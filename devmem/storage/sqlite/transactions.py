@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -29,7 +30,7 @@ from devmem.search.query import SearchQuery
 from devmem.search.source import SearchSource
 from devmem.storage.connections import ConnectionPool, SharedLock, empty_log, read_transaction, write_transaction
 from devmem.storage.properties import claim
-from devmem.storage.protocol import Durability
+from devmem.storage.protocol import DEFAULT_HISTORY_DAYS, Durability
 from devmem.storage.sqlite import database
 from devmem.storage.sqlite.database import MEMORY, translate_errors
 from devmem.storage.sqlite.follower import SqliteFollower
@@ -57,15 +58,17 @@ class SqliteDatabase(StoreDatabase):
         self,
         location: str,
         *,
-        model: ModelIdentity | None,
-        store_type: str | None,
-        durability: Durability,
-        index: IndexConfig | None,
-        busy_timeout: float,
-        clock: Callable[[], float],
+        model: ModelIdentity | None = None,
+        store_type: str | None = None,
+        durability: Durability = "full",
+        index: IndexConfig | None = None,
+        busy_timeout: float = 30.0,
+        history_days: float | None = DEFAULT_HISTORY_DAYS,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """Open the database, or create it; `SqliteCollection` documents the arguments."""
+        """Open the database, or create it; `CollectionOptions` documents the arguments."""
         self.location, self.clock, self.in_file = location, clock, location != MEMORY
+        self.history_days = history_days
         self.read_only = self.in_file and database.is_read_only(location)
         if self.in_file and not self.read_only:
             database.prepare_file(location)

@@ -18,7 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
 
-from devmem.encryption import HEADER_BYTES, is_sealed, read_file
+from devmem.encryption.files import read_file
+from devmem.encryption.keys import HEADER_BYTES, is_sealed
 from devmem.errors import DataFileError, UnreadableError
 from devmem.text.files import decode_text, describe_guess, detect_encoding, seems_utf8
 

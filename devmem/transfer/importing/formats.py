@@ -8,7 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
-from devmem.encryption import is_database
+from devmem.encryption.keys import is_database
 from devmem.errors import DataFileError, OutboxError
 from devmem.model.times import DateOrder
 from devmem.storage.pending import DELIVERY, WRITE, pending_rows
