@@ -106,7 +106,7 @@ ACCESS: Final[tuple[Change, ...]] = (
     Change(
         name="leak-in-postgres",
         breaks="no candidate of a search in PostgreSQL is another user's",
-        file="devmem/storage/postgres/search.py",
+        file="devmem/storage/postgres/passages.py",
         old='WHERE store = {store} AND {condition} OFFSET 0)"\n# Whatever',
         new='WHERE store = {store} AND ({condition} OR row = 999) OFFSET 0)"\n# Whatever',
         tests=("tests/storage/postgres/test_thousands_of_users_postgres.py",),

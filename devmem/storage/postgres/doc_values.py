@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,18 +12,11 @@ from devmem.model.items import Vector
 from devmem.search.indexes.columns import Mask, Positions, Rows, distinct, places_in
 from devmem.search.indexes.doc_values import RUNNING, thread_of
 from devmem.storage.postgres.database import Cursor, RowNumbers
+from devmem.storage.postgres.passages import Source
 from devmem.storage.postgres.rows import of_item
 from devmem.storage.sql import EVENT_TIME
 
 _NO_ROWS: Final[Rows] = np.empty(0, dtype=np.int64)
-
-
-class _Source(Protocol):
-    """Runs statements on the admitted items."""
-
-    def execute(self, statement: str, /, **values: object) -> Cursor:
-        """Run a statement; its rows are waited for when they are asked for."""
-        ...
 
 
 _STANDING: Final = 200
@@ -78,22 +71,31 @@ _NEAREST_WITH_CUES: Final = (
 class PostgresDocValues:
     """Fields of items by position; see `DocValuesReader`. An item has a position once it was asked for."""
 
-    def __init__(self, source: _Source, query: Vector | None, *, has_conversations: bool) -> None:
+    def __init__(self, source: Source, query: Vector | None, *, has_conversations: bool) -> None:
         """Show the admitted items; `query` is the query's vector, None where similarity does not count."""
         self._source, self._query = source, query
         self.has_conversations = has_conversations
         """Whether any item is of a conversation."""
+        self._asked: list[Cursor] = []
         self._rows: Rows = _NO_ROWS
         self._order: Positions = _NO_ROWS
         self._columns: dict[str, NDArray[Any]] = {name: np.empty(0, dtype=kind) for name, kind in _TYPES.items()}
         self._texts: list[tuple[str | None, str | None, str | None]] = []
         """`_TEXTS` of each item."""
 
-    def positions(self, rows: Rows) -> Positions:
-        """Return the position of each row; -1 for one that is not there."""
+    def ask(self, rows: Rows) -> None:
+        """Ask for the fields of some items that `positions` is going to be called with."""
         new = distinct(rows[self._known(rows) < 0])
         if len(new):
-            self._add(self._source.execute(_FIELDS, rows=RowNumbers(new)).fetchall())
+            self._asked.append(self._source.execute(_FIELDS, rows=RowNumbers(new)))
+
+    def positions(self, rows: Rows) -> Positions:
+        """Return the position of each row; -1 for one that is not there."""
+        while self._asked:
+            self._add(self._asked.pop().fetchall())
+        self.ask(rows)
+        while self._asked:
+            self._add(self._asked.pop().fetchall())
         return self._known(rows)
 
     def _known(self, rows: Rows) -> Positions:

@@ -8,7 +8,9 @@ nothing of one of them; its components have 16 bits, and what it finds is compar
 from __future__ import annotations
 
 import logging
+import math
 import threading
+import time
 from contextlib import closing
 from typing import Final
 
@@ -23,6 +25,8 @@ from devmem.storage.postgres.transactions import Transactions
 _LOG: Final = logging.getLogger(__name__)
 _EXACT_SEARCHES: Final = 20
 """Number of searches without the index after which a process builds it: a single question is answered without."""
+_KNOWN_FOR: Final = 60
+"""Number of seconds for which a process does not ask again whether the index is there."""
 MOST_COMPONENTS: Final = 4_000
 """Length of the longest vectors that pgvector indexes at 16 bits a component."""
 
@@ -75,6 +79,7 @@ class HnswIndex:
         self._access, self._transactions, self._store, self.least = access, transactions, access.location.number, least
         self._lock, self._one_build = threading.Lock(), threading.Lock()
         self._searches, self._closed = 0, False
+        self._seen = -math.inf
         self._thread: threading.Thread | None = None
         self._building: Connection | None = None
         follow_forks(self)
@@ -84,6 +89,15 @@ class HnswIndex:
         abandon(self._building)
         self._one_build = threading.Lock()
         self._building = self._thread = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the index was there some moments ago; searches are right, only slower, where it is gone."""
+        return time.monotonic() < self._seen + _KNOWN_FOR
+
+    @is_there.setter
+    def is_there(self, value: bool) -> None:
+        self._seen = time.monotonic() if value else -math.inf
 
     def note_exact_search(self) -> None:
         """Count a search that the index would speed up; after some of them it is built in the background."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from devmem.errors import CollectionDamagedError
 from devmem.model.conditions import comparable_number
 from devmem.model.items import MemoryItem, Vector, load_item_json, why_unreadable
-from devmem.search.indexes.scoring import EncodedTerms
+from devmem.search.indexes.scoring import EncodedTerms, term_hash
 from devmem.storage.postgres.database import Connection, RowNumbers, composed, pipelined
 from devmem.storage.postgres.schema import PASSAGE_BITS
 from devmem.storage.tables import MISSING
@@ -96,9 +96,14 @@ def hashed(store: int, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
     return np.asarray(mixed >> np.uint64(32), dtype=np.uint32).view(np.int32)
 
 
-def hashed_terms(store: int, terms: EncodedTerms) -> NDArray[np.int32]:
-    """Return the terms of a passage as the table `passages` has them."""
-    return hashed(store, np.frombuffer(terms.hashes, dtype="<u8"))
+def owner_number(store: int, user: str | None) -> int:
+    """Return the number by which the database knows the items of a user, or those of none."""
+    return int(hashed(store, np.array([term_hash(f"\0{user or ''}")], dtype=np.uint64))[0])
+
+
+def hashed_terms(store: int, terms: EncodedTerms, owner: int) -> list[int]:
+    """Return the terms of a passage of an owner's item as the table `passages` has them."""
+    return [*hashed(store, np.frombuffer(terms.hashes, dtype="<u8")).tolist(), owner]
 
 
 _FEW: Final = 50

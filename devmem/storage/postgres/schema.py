@@ -29,7 +29,9 @@ PASSAGE_BITS: Final = 20
 _TENANT: Final = "current_setting('devmem.tenant')"
 _OWNED: Final = f"store bigint NOT NULL, tenant text NOT NULL DEFAULT {_TENANT}"
 # Codes of more than 2 KB would be kept apart from their row, where reading them takes twice as long. Words are looked
-# up in an index on hashes of the store and a term, so that a small store does not read the postings of all others.
+# up in an index on hashes of the store and a term, so that a small store does not read the postings of all others; the
+# last of a passage's terms stands for its item's user, as `owner` does. The nearest vectors of one user are found by
+# their signs without a look at the table, whose rows are large and far from each other.
 _STATEMENTS: Final = f"""
 CREATE TABLE properties(name text PRIMARY KEY, value text NOT NULL);
 CREATE TABLE stores(
@@ -113,9 +115,12 @@ CREATE INDEX passages_by_term ON passages USING gin (terms) WITH (gin_pending_li
 CREATE TABLE vectors({_OWNED},
     passage bigint NOT NULL,
     is_current boolean NOT NULL,
+    owner integer NOT NULL,
     vector vector NOT NULL,
+    signs bit varying NOT NULL GENERATED ALWAYS AS (binary_quantize(vector)) STORED,
     PRIMARY KEY (store, passage, tenant)
 );
+CREATE INDEX vectors_of_owner ON vectors(store, owner) INCLUDE (tenant, passage, signs) WHERE is_current;
 CREATE TABLE tokens({_OWNED},
     passage bigint NOT NULL,
     codes bytea NOT NULL,

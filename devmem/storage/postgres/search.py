@@ -2,32 +2,45 @@
 
 A search first reads the state of the store: how often its terms occur, and how many items the filter admits. Where
 these are few, the terms and similarities of all their passages are read, and ranked as everywhere. Else the server
-finds the best by words, through an index on hashes of terms of which the rarest are looked up, and the best by meaning,
-through HNSW or, within a filter, exactly; what belongs to these is read then. Their scores are exact, and statistics of
-terms are those of the whole store.
+finds the best by words, through an index on hashes of terms of which the rarest are looked up, and the best by meaning:
+among all through HNSW, among the items of a user by the signs of the components of each of their vectors, which an
+index by user holds, and within another filter that admits few exactly. What belongs to these is read then. Their scores
+are exact, and statistics of terms are those of the whole store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from devmem.model.conditions import Operator
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Vector
 from devmem.models.embedder import TokenCodes
-from devmem.search.indexes.columns import Positions, Rows, Scores, distinct, places_in, ranges
-from devmem.search.indexes.scoring import K1, B, Codes, impact_table, posting_codes, term_hash
+from devmem.search.indexes.columns import Rows, Scores, distinct, places_in
+from devmem.search.indexes.scoring import K1, B, impact_table, term_hash
 from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery
 from devmem.search.source import FilterMatches
 from devmem.search.token_matching import widened
 from devmem.storage.postgres.database import Connection, Cursor, RowNumbers, composed
 from devmem.storage.postgres.doc_values import PostgresDocValues
 from devmem.storage.postgres.hnsw import HnswIndex, hnsw_condition, hnsw_operand, index_name
-from devmem.storage.postgres.rows import fetch_bodies, hashed, of_item, vectors_from
+from devmem.storage.postgres.passages import (
+    ALL_ADMITTED,
+    NEAR,
+    NOTHING_NEAR,
+    Near,
+    ReadPassages,
+    StoreState,
+    near_of,
+    numbers,
+    packed,
+)
+from devmem.storage.postgres.rows import fetch_bodies, hashed, of_item, owner_number, vectors_from
 from devmem.storage.postgres.schema import PASSAGE_BITS, dropped, table_of
 from devmem.storage.sql import EVENT_TIME, Dialect
 from devmem.storage.tables import CURRENT, State, check_length, check_name
@@ -38,17 +51,29 @@ _FEW, _FEW_ADMITTED = 2_000, 2_000
 """Number of passages of a store, and of items that a filter admits, up to which all are read and ranked here."""
 _MOST_EXACT: Final = 10_000
 """Number of admitted items whose vectors are all compared, by the server, where there is an HNSW index too."""
+_MOST_OF_OWNERS: Final = 100_000
+"""Number of passages of some users whose signs are all compared where there is an HNSW index too."""
+_BY_SIGNS: Final = 4
+"""Number of passages that are found by their signs, to be compared exactly, for each that is wanted."""
 _POSTINGS: Final = 3_000
 """Number of postings of the rarest terms, by which passages are found that all terms then rank."""
+_MOST_POSTINGS: Final = 30_000
+"""The same where only few of these passages are of the users that are asked for."""
 _EACH: Final = 1.5
 """Number of passages that the server finds by words for each that is wanted: it counts a term once."""
 _MOST_BY_HNSW: Final = 1_000
 """Maximum number of candidates that pgvector keeps while it searches; more are found by comparing with all."""
 _HNSW_CANDIDATES: Final = 240
 """Minimum number of candidates that pgvector keeps while it searches."""
+_SET_HNSW: Final = "SET LOCAL hnsw.ef_search = "
 SEARCH_SETTINGS: Final = "; ".join(
-    f"SET LOCAL {name} = off"
-    for name in ("jit", "enable_hashjoin", "enable_mergejoin", "enable_material", "enable_seqscan")
+    [
+        f"SET LOCAL {name} = off"
+        for name in ("jit", "enable_hashjoin", "enable_mergejoin", "enable_material", "enable_seqscan")
+    ]
+    # A setting of a library that is not loaded yet could not be checked, and would be refused when it is. Citus passes
+    # on what SET sets, not what set_config() does.
+    + ["SELECT '[0]'::vector", f"{_SET_HNSW}{_HNSW_CANDIDATES}", "SET LOCAL hnsw.iterative_scan = relaxed_order"]
 )
 """Statements by which rows are looked up one by one until the transaction ends, and nothing is compiled."""
 
@@ -65,82 +90,48 @@ FROM stores WHERE store = {store}
 # A statement of its own: Citus does not send one that also reads the catalog to a single node.
 _HAS_HNSW: Final = f"SELECT FROM pg_index WHERE indexrelid = {table_of('%(index)s')} AND indisvalid"
 _ADMITTED: Final = (
-    "(SELECT count(*) FROM (SELECT 1 FROM items WHERE store = {store} AND {condition} "
-    f"LIMIT {_MOST_EXACT + 1}) AS admitted)"
+    "(SELECT count(*) FROM (SELECT 1 FROM items WHERE store = {store} AND {condition} LIMIT %(most)s) AS admitted)"
 )
 _HIDDEN: Final = (
     "(SELECT count(*) FROM items WHERE store = {store} AND {shown} AND {scope} AND ({condition}) IS NOT TRUE)"
 )
-_PASSAGES: Final = (
-    "SELECT passages.passage, -(vector <#> %(query)s), length, "
-    "CASE WHEN terms && %(terms)s THEN array_send(terms) END, CASE WHEN terms && %(terms)s THEN counts END "
-    "FROM {found} AS found CROSS JOIN "
-    + of_item("passages", "passage, length, terms, counts", "found.row")
-    + " LEFT JOIN LATERAL (SELECT vector FROM vectors AS one WHERE one.store = {store} "
-    "AND one.passage = passages.passage OFFSET 0) AS vectors ON true"
-)
-_ALL_ADMITTED: Final = "(SELECT row FROM items WHERE store = {store} AND {condition} OFFSET 0)"
-# Whatever finds an item has compared it with the filter.
-_OF_ROWS: Final = "(SELECT unnest(%(rows)s::bigint[]) AS row)"
+
+
 _IS_ADMITTED: Final = (
     f"EXISTS (SELECT FROM items WHERE items.store = {{store}} AND items.row = {{passage}} >> {PASSAGE_BITS} "
     "AND {condition})"
 )
 _BY_WORDS: Final = (
-    "SELECT passage FROM passages AS found WHERE store = {store} AND {current} AND terms && {found_by} AND {admitted} "
-    "ORDER BY ({score}) DESC, passage DESC LIMIT %(limit)s"
+    f"{packed('int8send(passage)')} FROM (SELECT passage FROM passages AS found WHERE store = {{store}} "
+    "AND {current} AND terms && {found_by} AND {owned} AND {admitted} "
+    "ORDER BY ({score}) DESC, passage DESC LIMIT %(limit)s) AS best"
 )
-_DISTANCE: Final = "vector <#> %(query)s"
+_DISTANCE: Final = "vector <#> %(query)s AS distance"
 """The negative inner product."""
 _NEAREST: Final = (
     f"SELECT passage, {_DISTANCE} FROM vectors WHERE store = {{store}} AND is_current ORDER BY 2 LIMIT %(limit)s"
 )
 _NEAREST_ADMITTED: Final = (
-    f"SELECT passage, {_DISTANCE} FROM {_ALL_ADMITTED} AS found "
+    f"SELECT passage, {_DISTANCE} FROM {ALL_ADMITTED} AS found "
     f"CROSS JOIN {of_item('vectors', 'passage, vector', 'found.row')} ORDER BY 2 LIMIT %(limit)s"
+)
+_NEAREST_OF_OWNERS: Final = (
+    f"SELECT found.passage, {_DISTANCE} FROM (SELECT passage FROM vectors WHERE store = {{store}} "
+    "AND owner = ANY(%(owners)s::int[]) AND is_current "
+    "ORDER BY signs <~> binary_quantize(%(query)s) LIMIT %(by_signs)s) AS found "
+    "CROSS JOIN LATERAL (SELECT vector FROM vectors AS one WHERE one.store = {store} "
+    "AND one.passage = found.passage OFFSET 0) AS vectors WHERE {admitted} ORDER BY 2 LIMIT %(limit)s"
 )
 # The condition and the cast, as literals, are what the index was made for.
 _NEAREST_BY_HNSW: Final = (
     f"SELECT passage, {_DISTANCE} FROM (SELECT passage, vector FROM vectors AS found WHERE {{indexed}} "
-    "AND {admitted} ORDER BY {operand} <#> %(query)s::halfvec({dimension}) LIMIT %(limit)s) AS vectors ORDER BY 2"
-)
-_PREPARE_HNSW: Final = (
-    # A setting of a library that is not loaded yet could not be checked, and would be refused when it is.
-    "SELECT '[0]'::vector",
-    # Citus passes on what SET sets, not what set_config() does.
-    "SET LOCAL hnsw.ef_search = {candidates}",
-    "SET LOCAL hnsw.iterative_scan = relaxed_order",
-)
-_FREQUENCIES: Final = "SELECT term, texts FROM terms WHERE store = {store} AND term = ANY(%(terms)s)"
-_FREQUENCIES_ADMITTED: Final = (
-    f"SELECT term, count(DISTINCT passage) FROM {_ALL_ADMITTED} AS found "
-    f"CROSS JOIN {of_item('passages', 'passage, terms', 'found.row')}, unnest(terms) AS term "
-    "WHERE term = ANY(%(terms)s) GROUP BY term"
+    "AND {admitted} ORDER BY {operand} <#> %(query)s::halfvec({dimension}) LIMIT %(limit)s) AS vectors"
 )
 _CODES: Final = "SELECT passage, codes FROM tokens WHERE store = {store} AND passage = ANY(%(passages)s)"
 _VECTORS: Final = (
     "SELECT passage, vector_send(vector) FROM vectors WHERE store = {store} AND passage = ANY(%(passages)s)"
 )
-_ARRAY_HEAD: Final = 20
-"""Number of bytes before the first element in the binary format of an array of one dimension."""
 _NO_ROWS: Final[Rows] = np.empty(0, dtype=np.int64)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _State:
-    """A store, and what the filter admits of it."""
-
-    dimension: int | None
-    texts: int
-    length: int
-    has_hnsw: bool
-    has_conversations: bool
-    expired: bool
-    """Whether items that have expired are still there."""
-    frequencies: dict[int, int]
-    admitted: int | None
-    """Number of admitted items, at most one more than `_MOST_EXACT`; None where the filter admits all."""
-    hidden: int
 
 
 class PostgresSource:
@@ -200,7 +191,7 @@ class PostgresSource:
         every = list(dict.fromkeys([*self._text.term_weights(), *terms(self._text.asked)]))
         numbers = dict(zip(every, self.numbers_of(every), strict=True))
         state = self._read_state(where, list(numbers.values()), restricts=restricts, narrows=period is not None)
-        read = _Read(self, numbers, state, self._query.vector)
+        read = ReadPassages(self, numbers, state, self._query.vector)
         if state.texts <= _FEW if state.admitted is None else state.admitted <= _FEW_ADMITTED:
             read.read_all()
         self.indexes = _Indexes(
@@ -216,11 +207,11 @@ class PostgresSource:
             by_words.ask(limit)
             if by_meaning is not None and self._query.vector is not None:
                 by_meaning.ask(self._query.vector, limit)
-            found = [by_words.asked(), _NO_ROWS if by_meaning is None else by_meaning.asked()]
-            read.load(np.concatenate(found) >> PASSAGE_BITS)
+            near = NOTHING_NEAR if by_meaning is None else by_meaning.asked()
+            read.load(np.concatenate([by_words.asked(), near[0]]) >> PASSAGE_BITS, near)
         return FilterMatches(filtered=state.hidden)
 
-    def _read_state(self, where: Filter, numbers: list[int], *, restricts: bool, narrows: bool) -> _State:
+    def _read_state(self, where: Filter, terms: list[int], *, restricts: bool, narrows: bool) -> StoreState:
         hidden, values = "0", dict[str, object]()
         scoped = {name: getattr(where, name) for name in ("scope", "include_unscoped", "unbound", "scope_in")}
         scope = Filter(**scoped)
@@ -228,8 +219,11 @@ class PostgresSource:
             condition, values = _named(*self._dialect.where(scope, self._now), "scope")
             hidden = _HIDDEN.replace("{scope}", condition)
         query = _STATE.replace("{admitted}", _ADMITTED if restricts else "NULL").replace("{hidden}", hidden)
-        index = self.execute(_HAS_HNSW, index=index_name(self.store))
-        found = self.execute(query, now=self._now, terms=numbers, **values).fetchone()
+        users = None if self.shows_state else _users(where)
+        owners = None if users is None else [owner_number(self.store, user) for user in users]
+        index = None if self.hnsw.is_there else self.execute(_HAS_HNSW, index=index_name(self.store))
+        most = (_MOST_EXACT if owners is None else _FEW_ADMITTED) + 1
+        found = self.execute(query, now=self._now, terms=[*terms, *(owners or ())], most=most, **values).fetchone()
         if found is None:
             raise dropped(self._location)
         model, dimension, texts, length, conversations, expired, raw, admitted, number = found
@@ -237,17 +231,21 @@ class PostgresSource:
             check_name(self._location, made=model, given=self._model)
             if dimension is not None:
                 check_length(self._location, made=dimension, given=len(self._query.vector))
-        pairs = np.frombuffer(raw or b"", dtype=">i4").reshape(-1, 2).tolist()
-        return _State(
+        frequencies: dict[int, int] = dict(np.frombuffer(raw or b"", dtype=">i4").reshape(-1, 2).tolist())
+        if index is not None:
+            self.hnsw.is_there = index.fetchone() is not None
+        return StoreState(
             dimension=dimension,
             texts=int(texts),
             length=int(length),
-            has_hnsw=index.fetchone() is not None and self.hnsw.least is not None and not self.shows_state,
+            has_hnsw=self.hnsw.is_there and self.hnsw.least is not None and not self.shows_state,
             has_conversations=conversations,
             expired=expired,
-            frequencies={int(term): int(texts) for term, texts in pairs},
+            frequencies=frequencies,
             admitted=admitted,
             hidden=int(number),
+            owners=owners,
+            owned=sum(frequencies.get(owner, 0) for owner in owners or ()),
         )
 
     def numbers_of(self, words: Sequence[str]) -> list[int]:
@@ -261,11 +259,24 @@ class PostgresSource:
 
     def token_codes(self, passages: Rows, width: int) -> tuple[TokenCodes, NDArray[np.int64]]:
         """Return the token codes of passages, joined in their order, and the number of codes of each."""
-        found: dict[int, bytes] = dict(self.execute(_CODES, passages=RowNumbers(passages)).fetchall())
+        cursor = self.execute(_CODES, passages=RowNumbers(passages))
+        # What is asked for next, while the server works.
+        self.indexes.doc_values.ask(distinct(passages >> PASSAGE_BITS))
+        found: dict[int, bytes] = dict(cursor.fetchall())
         codes = [found.get(passage, b"") for passage in passages.tolist()]
         codes = [each if len(each) % width == 0 else b"" for each in codes]
         counts = np.fromiter(map(len, codes), dtype=np.int64, count=len(codes)) // width
         return widened(np.frombuffer(b"".join(codes), dtype=np.uint8).reshape(-1, width)), counts
+
+
+def _users(where: Filter) -> list[str | None] | None:
+    """Return the users whose items alone a filter admits; None where it may admit those of others too."""
+    if where.scope.user is not None:
+        return [where.scope.user, None] if where.include_unscoped else [where.scope.user]
+    if "user" in where.unbound:
+        return [None]
+    wanted = where.scope_in.get("user")
+    return [str(user) for user in wanted.values] if wanted and wanted.operator is Operator.ONE_OF else None
 
 
 def _named(condition: str, values: Sequence[object], prefix: str) -> tuple[str, dict[str, object]]:
@@ -274,136 +285,10 @@ def _named(condition: str, values: Sequence[object], prefix: str) -> tuple[str, 
     return condition.replace("?", "%s") % tuple(f"%({name})s" for name in named), named
 
 
-class _Read:
-    """The passages that a search has read: their similarities, and where terms of the query occur in them.
-
-    They show which passages an item has, too; see `PassageMapReader`.
-    """
-
-    singles = False
-    """Nobody counted whether some item has more than one."""
-
-    def __init__(self, source: PostgresSource, numbers: Mapping[str, int], state: _State, query: Vector | None) -> None:
-        """Read nothing yet.
-
-        Args:
-            source: runs the statements.
-            numbers: by which the database knows the terms of the query.
-            state: of the store.
-            query: vector of the query; None where similarity does not count.
-        """
-        self._source, self.numbers, self.state, self._query = source, numbers, state, query
-        self.is_complete = False
-        """Whether all passages that may be found are read."""
-        self._rows: Rows = _NO_ROWS
-        """Rows that were asked for, ascending."""
-        self.passages: Rows = _NO_ROWS
-        """Ascending."""
-        self.similarity: NDArray[np.float64] = np.empty(0)
-        """Cosine of each and the query; NaN for one without a vector."""
-        self.lengths: NDArray[np.float32] = np.empty(0, dtype=np.float32)
-        self._terms: NDArray[np.int32] = np.empty(0, dtype=np.int32)
-        self._docs: Rows = _NO_ROWS
-        self._codes: Codes = np.empty(0, dtype=np.uint16)
-
-    def read_all(self) -> None:
-        """Read all passages that may be found."""
-        self._add(self._source.execute(_PASSAGES.replace("{found}", _ALL_ADMITTED), **self._values()).fetchall())
-        self.is_complete = True
-
-    def _values(self) -> dict[str, object]:
-        return {"query": self._query, "terms": list(self.numbers.values())}
-
-    def load(self, rows: Rows) -> None:
-        """Read those of the items that were not read; one that is not there has no passages."""
-        new = _NO_ROWS if self.is_complete else distinct(rows[places_in(self._rows, rows) < 0])
-        if len(new):
-            self._rows = np.sort(np.concatenate([self._rows, new]))
-            query = _PASSAGES.replace("{found}", _OF_ROWS)
-            self._add(self._source.execute(query, rows=RowNumbers(new), **self._values()).fetchall())
-
-    def _add(self, found: Sequence[tuple[Any, ...]]) -> None:
-        if not found:
-            return
-        passages, similarity, lengths, numbers, counts = zip(*found, strict=True)
-        new = np.array(passages, dtype=np.int64)
-        own_lengths = np.array(lengths, dtype=np.float32)
-        with_terms = [at for at, each in enumerate(numbers) if each]
-        if with_terms:
-            joined = np.frombuffer(b"".join(counts[at] for at in with_terms), dtype=np.uint8)
-            docs = np.repeat(with_terms, [len(counts[at]) for at in with_terms])
-            # Each element follows its length.
-            raw = b"".join(numbers[at][_ARRAY_HEAD:] for at in with_terms)
-            flat = np.frombuffer(raw, dtype=">i4")[1::2].astype(np.int32)
-            self._terms = np.append(self._terms, flat)
-            self._docs = np.append(self._docs, new[docs])
-            self._codes = np.append(self._codes, posting_codes(joined, own_lengths[docs]))
-        every = np.append(self.passages, new)
-        order = np.argsort(every)
-        self.passages = every[order]
-        self.similarity = np.append(self.similarity, np.array(similarity, dtype=np.float64))[order]
-        self.lengths = np.append(self.lengths, own_lengths)[order]
-
-    def places(self, passages: Rows) -> Positions:
-        """Return the place of each passage, -1 for one that is not there; those of its item are read where need be."""
-        self.load(passages >> PASSAGE_BITS)
-        return places_in(self.passages, passages)
-
-    def rows_of(self, passages: Rows) -> Rows:
-        """Return the row of each passage."""
-        return passages >> PASSAGE_BITS
-
-    def passages_of(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Return the passages of some rows, in their order, and for each passage its row's place in `rows`."""
-        self.load(rows)
-        known = self.passages
-        starts, ends = (np.searchsorted(known, bound << PASSAGE_BITS) for bound in (rows, rows + 1))
-        counts = ends - starts
-        return known[ranges(starts, counts)], np.repeat(np.arange(len(rows)), counts)
-
-    def all_passages_of(self, rows: Rows) -> Rows:
-        """Return the passages of some rows, in ascending order."""
-        return self.passages_of(np.sort(rows))[0]
-
-    def occurrences(self, number: int) -> tuple[Rows, Codes]:
-        """Return the read passages with a term of the query, and the codes of its postings."""
-        at = np.flatnonzero(self._terms == number)
-        return self._docs[at], self._codes[at]
-
-    @property
-    def count(self) -> int:
-        """Number of passages whose statistics count."""
-        return len(self.passages) if self.is_complete else self.state.texts
-
-    @property
-    def mean_length(self) -> float:
-        """Mean length of these."""
-        if self.is_complete:
-            return float(self.lengths.mean(dtype=np.float64)) if len(self.lengths) else 0.0
-        return self.state.length / max(self.state.texts, 1)
-
-    def frequencies(self, words: Sequence[str]) -> dict[str, int]:
-        """Return the number of passages that each of some terms occurs in."""
-        found: dict[str, int] = {}
-        for word in words:
-            if word in self.numbers:
-                number = self.numbers[word]
-                known = len(self.occurrences(number)[0]) if self.is_complete else self.state.frequencies.get(number, 0)
-                # Counts are those of the current items, and an earlier state, or a run, may have others.
-                found[word] = known if self.is_complete or not self._source.shows_state else max(known, 1)
-        others = [word for word in words if word not in found]
-        if others:
-            numbers = self._source.numbers_of(others)
-            query = _FREQUENCIES_ADMITTED if self.is_complete else _FREQUENCIES
-            counts: dict[int, int] = dict(self._source.execute(query, terms=numbers).fetchall())
-            found |= {word: int(counts.get(number, 0)) for word, number in zip(others, numbers, strict=True)}
-        return found
-
-
 class _WordQuery:
     """The terms of a text, the rarest first; see `WordQueryReader`."""
 
-    def __init__(self, source: PostgresSource, read: _Read, text: QueryText, *, is_main: bool) -> None:
+    def __init__(self, source: PostgresSource, read: ReadPassages, text: QueryText, *, is_main: bool) -> None:
         """Look the terms up; `is_main` is whether the text is the one whose terms are read with the passages."""
         self._source, self._read, self._is_main = source, read, is_main
         weights = text.term_weights()
@@ -438,17 +323,22 @@ class _WordQuery:
         if self._asked is not None:
             limit, cursor = self._asked
             self._asked = None
-            self._found = limit, np.array([passage for (passage,) in cursor.fetchall()], dtype=np.int64)
+            ((raw,),) = cursor.fetchall()
+            self._found = limit, numbers(raw, ">i8")
         return self._found[1]
 
     def ask(self, limit: int) -> None:
         """Have the server find the best passages, while the search goes on."""
         if not self._terms:
             return
-        rarest, postings = list[str](), 0
+        state, owned = self._read.state, "true"
+        rarest, postings, most = list[str](), 0, _POSTINGS
+        if state.owners is not None:
+            owned = f"terms && ARRAY[{','.join(map(str, state.owners))}]::int[]"
+            most = min(_MOST_POSTINGS, _POSTINGS * self._read.count // max(state.owned, 1))
         for number, frequency, _ in self._terms:
             # Common terms alone find what is wanted, however many postings they have.
-            if postings >= limit and postings + frequency > _POSTINGS:
+            if postings >= limit and postings + frequency > most:
                 break
             rarest.append(str(number))
             postings += frequency
@@ -459,7 +349,7 @@ class _WordQuery:
         norm = f"{1 + K1 * (1 - B)!r}::float8 + {K1 * B / max(self._read.mean_length, 1e-9)!r}::float8 * length"
         current = "true" if self._source.shows_state else "is_current"
         query = _BY_WORDS.replace("{current}", current).replace("{found_by}", f"ARRAY[{','.join(rarest)}]::int[]")
-        query = query.replace("{score}", f"({' + '.join(parts)}) / ({norm})")
+        query = query.replace("{score}", f"({' + '.join(parts)}) / ({norm})").replace("{owned}", owned)
         cursor = self._source.execute(_admitting(query, self._read, "found.passage"), limit=round(_EACH * limit))
         self._asked = limit, cursor
 
@@ -491,7 +381,7 @@ class _WordQuery:
         return np.where(places >= 0, total[places], 0.0).astype(np.float64) if len(known) else np.zeros(len(passages))
 
 
-def _admitting(query: str, read: _Read, passage: str) -> str:
+def _admitting(query: str, read: ReadPassages, passage: str) -> str:
     """Return a statement with the condition that a passage is of an admitted item, where that may not be so."""
     restricts = read.state.admitted is not None or read.state.expired
     return query.replace("{admitted}", _IS_ADMITTED.replace("{passage}", passage) if restricts else "true")
@@ -500,7 +390,7 @@ def _admitting(query: str, read: _Read, passage: str) -> str:
 class _Postings:
     """The full-text index; see `PostingsReader`."""
 
-    def __init__(self, source: PostgresSource, read: _Read, text: QueryText) -> None:
+    def __init__(self, source: PostgresSource, read: ReadPassages, text: QueryText) -> None:
         self._source, self._read, self._text = source, read, text
         self.main = _WordQuery(source, read, text, is_main=True)
         """The terms of the query."""
@@ -517,57 +407,61 @@ class _Postings:
 class _Vectors:
     """The vectors; see `VectorsReader`."""
 
-    def __init__(self, source: PostgresSource, read: _Read, dimension: int) -> None:
+    def __init__(self, source: PostgresSource, read: ReadPassages, dimension: int) -> None:
         """Search the vectors of the admitted items; `dimension` is their number of components."""
         self._source, self._read, self.dimension = source, read, dimension
         self._asked: tuple[int, Cursor] | None = None
-        self._found: tuple[int, list[tuple[int, float]]] = 0, []
-        """Number of passages that were asked for, and those that the server found, with their distances."""
+        self._found: tuple[int, Near] = 0, NOTHING_NEAR
+        """Number of passages that were asked for, and those that the server found."""
 
     def ask(self, query: Vector, limit: int) -> None:
         """Have the server find the nearest passages, while the search goes on."""
         self._asked = limit, self._find(query, limit)
 
-    def asked(self) -> Rows:
+    def asked(self) -> Near:
         """Return what the server found."""
         if self._asked is not None:
             limit, cursor = self._asked
-            self._asked, self._found = None, (limit, cursor.fetchall())
-        return np.array([passage for passage, _ in self._found[1]], dtype=np.int64)
+            self._asked, self._found = None, (limit, near_of(cursor))
+        return self._found[1]
 
     def _find(self, query: Vector, limit: int, *, exactly: bool = False) -> Cursor:
         state, values = self._read.state, {"query": query, "limit": limit}
-        is_small = state.admitted is not None and state.admitted <= _MOST_EXACT
-        if state.has_hnsw and not is_small and limit <= _MOST_BY_HNSW and not exactly:
-            candidates = min(_MOST_BY_HNSW, max(_HNSW_CANDIDATES, limit))
-            for setting in _PREPARE_HNSW:
-                self._source.execute(setting.replace("{candidates}", f"{candidates:d}"))
+        is_small = state.owners is None and state.admitted is not None and state.admitted <= _MOST_EXACT
+        if state.owners is not None and state.owned <= _MOST_OF_OWNERS and not exactly:
+            values |= {"owners": state.owners, "by_signs": _BY_SIGNS * limit}
+            statement = _NEAREST_OF_OWNERS
+        elif state.has_hnsw and not is_small and limit <= _MOST_BY_HNSW and not exactly:
+            if limit > _HNSW_CANDIDATES:
+                self._source.execute(f"{_SET_HNSW}{limit:d}")
             indexed = hnsw_condition(self._source.store, self.dimension)
             statement = _NEAREST_BY_HNSW.replace("{indexed}", indexed).replace("{dimension}", str(self.dimension))
             statement = statement.replace("{operand}", hnsw_operand(self.dimension))
-            return self._source.execute(_admitting(statement, self._read, "found.passage"), **values)
-        if state.admitted is None and not state.expired:
+        elif state.admitted is None and not state.expired:
             self._source.hnsw.note_exact_search()
-            return self._source.execute(_NEAREST, **values)
-        return self._source.execute(_NEAREST_ADMITTED, **values)
+            statement = _NEAREST
+        else:
+            statement = _NEAREST_ADMITTED
+        statement = _admitting(f"{NEAR} FROM ({statement}) AS nearest", self._read, "found.passage")
+        return self._source.execute(statement, **values)
 
     def nearest(self, query: Vector, limit: int, allowed: Rows | None = None) -> tuple[Rows, Vector]:
         """Return the admitted passages most similar to the query with their similarities, best first."""
         if allowed is not None or self._read.is_complete:
             passages = self._read.passages if allowed is None else allowed
             near = self.similarities(query, passages)
-            best = np.lexsort((-passages, -near))[: max(limit, 0)]
-            best = best[~np.isnan(near[best])]
-            return passages[best], near[best].astype(np.float32)
-        if self._found[0] < limit:
-            self.ask(query, limit)
-            self.asked()
-        found = self._found[1]
-        if len(found) < limit and self._read.state.has_hnsw:
-            # Vectors that were deleted are still in the index, and of a filter that admits few it finds too few.
-            found = self._find(query, limit, exactly=True).fetchall()
-        passages = np.array([passage for passage, _ in found[:limit]], dtype=np.int64)
-        return passages, np.array([-distance for _, distance in found[:limit]], dtype=np.float32)
+            known = ~np.isnan(near)
+            passages, near = passages[known], near[known]
+        else:
+            if self._found[0] < limit:
+                self.ask(query, limit)
+                self.asked()
+            passages, near = self._found[1]
+            if len(passages) < limit and (self._read.state.has_hnsw or self._read.state.owners is not None):
+                # HNSW still has vectors that were deleted, and of a filter that admits few both find too few.
+                passages, near = near_of(self._find(query, limit, exactly=True))
+        best = np.lexsort((-passages, -near))[: max(limit, 0)]
+        return passages[best], near[best].astype(np.float32)
 
     def similarities(self, query: Vector, passages: Rows) -> NDArray[np.float64]:  # noqa: ARG002 - the search's
         """Return the cosine of the search's query and each passage; NaN for a passage that has no vector."""
@@ -592,6 +486,6 @@ class _Indexes:
     """See `IndexesReader`; they show what the filter admits."""
 
     doc_values: PostgresDocValues
-    passage_map: _Read
+    passage_map: ReadPassages
     postings: _Postings
     vectors: _Vectors | None

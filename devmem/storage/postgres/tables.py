@@ -30,6 +30,7 @@ from devmem.storage.postgres.rows import (
     item_from,
     json_value,
     of_item,
+    owner_number,
     vector_from,
 )
 from devmem.storage.postgres.schema import PASSAGE_BITS, STORE_TABLES, dropped, owns_tables
@@ -212,14 +213,15 @@ class PostgresTables(StoreTables):
         items: list[Row] = []
         passages: list[Row] = []
         attachments: dict[int, Mapping[str, bytes]] = {}
-        embedded: list[tuple[int, bool, int, PassageEmbeddings]] = []
+        embedded: list[tuple[int, bool, int, int, PassageEmbeddings]] = []
         for row, one, origin in zip(rows, new, origins, strict=True):
             body, attachments[row] = externalized(one.prepared.item)
             items.append(_item_values(self.store, row, one, body, origin))
             is_current = origin.slot == "now"
             passages += _passage_rows(self.store, row, one.prepared, is_current=is_current)
             if one.embeddings is not None:
-                embedded.append((row, is_current, len(one.prepared.passages), one.embeddings))
+                owner = owner_number(self.store, one.prepared.item.scope.user)
+                embedded.append((row, is_current, owner, len(one.prepared.passages), one.embeddings))
         insert_rows(self.connection, [_of_items(items), _of_passages(passages), *_of_embeddings(self.store, embedded)])
         _count_terms(self.connection, self.store, passages)
         for row, contents in attachments.items():
@@ -283,22 +285,23 @@ class PostgresTables(StoreTables):
     def embed(self, embeddings: Sequence[tuple[int, PassageEmbeddings]]) -> None:
         """Insert the embeddings of versions that have none, by row."""
         query = (
-            f"SELECT items.row, slot = 'now', (SELECT count(*) FROM passages WHERE passages.{self.of} "
+            f"SELECT items.row, slot = 'now', \"user\", (SELECT count(*) FROM passages WHERE passages.{self.of} "
             f"AND passage >= items.row << {PASSAGE_BITS} AND passage < (items.row + 1) << {PASSAGE_BITS}) "
             f"FROM items WHERE {self.of} AND row = ANY(?)"
         )
         found = {
-            row: (is_current, count)
-            for row, is_current, count in self.execute(query, ([row for row, _ in embeddings],))
+            row: (is_current, owner_number(self.store, user), count)
+            for row, is_current, user, count in self.execute(query, ([row for row, _ in embeddings],))
         }
         insert_rows(self.connection, _of_embeddings(self.store, [(row, *found[row], each) for row, each in embeddings]))
 
     def replace_terms(self, row: int, terms: Sequence[EncodedTerms]) -> None:
         """Replace the terms of a version's passages, given in their order."""
         self.change_many(
-            f"UPDATE passages SET terms = ?, counts = ?, length = ? WHERE {self.of} AND passage = ?",
+            f"UPDATE passages SET terms = ?::int[] || terms[cardinality(terms)], counts = ?, length = ? "
+            f"WHERE {self.of} AND passage = ?",
             [
-                (hashed_terms(self.store, one).tolist(), one.counts, one.length, passage)
+                (hashed_terms(self.store, one, 0)[:-1], one.counts, one.length, passage)
                 for passage, one in enumerate(terms, row << PASSAGE_BITS)
             ],
         )
@@ -385,32 +388,33 @@ def _of_passages(rows: Sequence[Row]) -> Insertion:
 
 
 def _passage_rows(store: int, row: int, prepared: PreparedItem, *, is_current: bool) -> list[Row]:
+    owner = owner_number(store, prepared.item.scope.user)
     return [
-        (store, passage, is_current, hashed_terms(store, encoded).tolist(), encoded.counts, encoded.length)
+        (store, passage, is_current, hashed_terms(store, encoded, owner), encoded.counts, encoded.length)
         for passage, encoded in enumerate(prepared.terms(), row << PASSAGE_BITS)
     ]
 
 
-def _of_embeddings(store: int, embedded: Iterable[tuple[int, bool, int, PassageEmbeddings]]) -> list[Insertion]:
+def _of_embeddings(store: int, embedded: Iterable[tuple[int, bool, int, int, PassageEmbeddings]]) -> list[Insertion]:
     """Return the rows of vectors and token codes; a single vector of an item is that of its first passage.
 
-    Each is of a row, which is current or not, with a number of passages.
+    Each is of a row, which is current or not, of an owner, with a number of passages.
     """
     vectors: list[Row] = []
     codes: list[Row] = []
-    for row, is_current, passages, found in embedded:
+    for row, is_current, owner, passages, found in embedded:
         first = row << PASSAGE_BITS
         if len(found.vectors) not in (1, passages):
             raise ValueError(f"{len(found.vectors)} embeddings for an item of {passages} passages")
         of_passages = np.asarray(found.vectors, dtype=np.float32)
-        vectors += [(store, passage, is_current, vector) for passage, vector in enumerate(of_passages, first)]
+        vectors += [(store, passage, is_current, owner, vector) for passage, vector in enumerate(of_passages, first)]
         if found.tokens is not None:
             codes += [(store, passage, code.tobytes()) for passage, code in enumerate(found.tokens[:passages], first)]
     return [
         Insertion(
             table="vectors",
-            columns=("store", "passage", "is_current", "vector"),
-            types=("int8", "int8", "bool", "vector"),
+            columns=("store", "passage", "is_current", "owner", "vector"),
+            types=("int8", "int8", "bool", "int4", "vector"),
             rows=vectors,
         ),
         Insertion(table="tokens", columns=("store", "passage", "codes"), types=("int8", "int8", "bytea"), rows=codes),
@@ -447,7 +451,7 @@ _COPY_PARTS: Final = tuple(
     f"FROM {table} {_OF_VERSION}"
     for table, columns in {
         "passages": {"is_current": "true", "terms": "terms", "counts": "counts", "length": "length"},
-        "vectors": {"is_current": "true", "vector": "vector"},
+        "vectors": {"is_current": "true", "owner": "owner", "vector": "vector"},
         "tokens": {"codes": "codes"},
     }.items()
 )

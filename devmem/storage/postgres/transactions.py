@@ -138,7 +138,7 @@ class Transactions:
             connection.execute(begin)
             with nullcontext() if settings is None else pipelined(connection):
                 result = operation(connection)
-            connection.execute("COMMIT")
+                connection.execute("COMMIT")
             return result
 
         return self._run(read)

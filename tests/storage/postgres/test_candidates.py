@@ -45,12 +45,18 @@ def store(postgres_server: PostgresServer, corpus: Corpus) -> Iterator[PostgresC
 
 
 @pytest.mark.parametrize("most_exact", [0, 10_000])
-@pytest.mark.parametrize("user", [None, "a"])
+@pytest.mark.parametrize("most_of_owners", [0, 100_000])
+@pytest.mark.parametrize(
+    "where", [Filter(), Filter(scope=Scope(user="a")), Filter(before=_ITEMS / 2)], ids=["all", "user", "time"]
+)
 def test_the_best_hits_are_those_of_comparing_with_everything(
-    store: PostgresCollection, corpus: Corpus, user: str | None, most_exact: int, monkeypatch: pytest.MonkeyPatch
+    store: PostgresCollection,
+    corpus: Corpus,
+    where: Filter,
+    most_exact: int,
+    most_of_owners: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    where = Filter(scope=Scope(user=user))
-
     def found() -> list[list[str]]:
         queries = [
             SearchQuery(text=corpus.texts[at], vector=corpus.vectors[at], limit=10, where=where)
@@ -64,6 +70,7 @@ def test_the_best_hits_are_those_of_comparing_with_everything(
     for name in ("_FEW", "_FEW_ADMITTED"):
         monkeypatch.setattr(search, name, 0)
     monkeypatch.setattr(search, "_MOST_EXACT", most_exact)
+    monkeypatch.setattr(search, "_MOST_OF_OWNERS", most_of_owners)
     pairs = zip(everything, found(), strict=True)
     shared = [len(set(each) & set(other)) / len(each) for each, other in pairs]
     assert sum(shared) / len(shared) > 0.9
@@ -94,8 +101,13 @@ def test_terms_are_counted_as_items_come_and_go(store_url: str) -> None:
 
 
 def test_an_erasure_leaves_no_term(store_url: str) -> None:
-    """Hashes tell what a text was about."""
+    """Hashes tell what a text was about, and of whom it was."""
     with closing(PostgresCollection(store_url)) as store:
-        store.add([MemoryItem(id="1", content_summary="tea"), MemoryItem(id="2", content_summary="quillfeather")])
-        store.finish_erasure(store.begin_erasure(EraseRequest(ids=("2",))))
-        assert store._fetch("SELECT texts FROM terms WHERE store = %s", [store.database.store]) == [(1,)]
+        store.add([_of("a", "tea"), _of("b", "quillfeather")])
+        store.finish_erasure(store.begin_erasure(EraseRequest(ids=("b",))))
+        # The word that is left, and its user.
+        assert store._fetch("SELECT texts FROM terms WHERE store = %s", [store.database.store]) == [(1,), (1,)]
+
+
+def _of(user: str, text: str) -> MemoryItem:
+    return MemoryItem(id=user, content_summary=text, scope=Scope(user=user))
