@@ -133,6 +133,8 @@ def _inject(names: list[str], *, seed: int, short: bool, console: Console) -> li
             found = FAULTS[name](Plan(folder=Path(folder), seed=seed, short=short))
             for result in found:
                 result.seconds = (time.monotonic() - started) / len(found)
+                # A run takes most of an hour, and may be broken off.
+                console.print(f"{result.fault}: {'FAILED' if result.failed else 'passed'}", highlight=False)
             results += found
     return results
 

@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Event, Thread
@@ -146,7 +147,9 @@ def _write_through(folder: Path, server: type[_Server], url: str, way: str, resu
     server.behaviour = "good"
     result.tried += 1
     result.acknowledged += len(acknowledged)
-    again = make_store(load_workflow(folder / "workflow.yaml"), "tortured", embedders=open_embedder)
+    # As in another process: in this one, a service that kept callers waiting is not asked again for a while.
+    fresh = partial(open_embedder, shared=False)
+    again = make_store(load_workflow(folder / "workflow.yaml"), "tortured", embedders=fresh)
     try:
         assert isinstance(again, CollectionMemory)
         again.load()
