@@ -96,6 +96,19 @@ def start_script(_fork_server: ForkServer) -> Iterator[StartScript]:
 
 
 @pytest.fixture
+def local_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Set the machine's time zone until the test is over."""
+
+    def set_zone(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield set_zone
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.fixture
 def clock() -> ManualClock:
     return ManualClock()
 

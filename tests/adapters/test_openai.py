@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydantic import BaseModel
 import devmem
 from devmem.adapters.openai import wrap
 from tests.adapters.contract import ANSWER, QUESTION, Histories, Recalls, Talks
-from tests.models.service import ChatService, Reply, Request, answering
+from tests.models.service import ChatService, Reply, Request, answering, piece, streaming
 
 ASKED: Any = [{"role": "system", "content": "You help."}, {"role": "user", "content": "When is the launch?"}]
 EXCHANGE = ["user: When is the launch?", "assistant: On the third."]
@@ -25,21 +24,14 @@ WORDS = "On the third."
 STRUCTURED = '{"date": "June 2nd"}'
 
 
-def events(*events: dict[str, Any]) -> Reply:
-    return Reply(body="".join(f"data: {json.dumps(each)}\n\n" for each in events).encode(), kind="text/event-stream")
-
-
-def chunk(text: str, finish: str | None = None) -> dict[str, Any]:
-    choice = {"index": 0, "delta": {"content": text}, "finish_reason": finish}
-    return {"id": "1", "object": "chat.completion.chunk", "choices": [choice]}
-
-
 def delta(text: str) -> dict[str, Any]:
     return {"type": "response.output_text.delta", "delta": text}
 
 
-CHAT = events(chunk("On the "), chunk("third."), chunk("", "stop"), {**chunk(""), "choices": []})
-RESPONSE = events(
+CHAT = streaming(
+    piece(content="On the "), piece(content="third."), piece("stop", content=""), {**piece(content=""), "choices": []}
+)
+RESPONSE = streaming(
     delta("On the "),
     delta("third."),
     {"type": "response.completed", "response": {"id": "r", "output": []}},
@@ -252,7 +244,7 @@ def test_who_stops_reading_after_the_last_text_has_it_remembered(memory: devmem.
 def test_of_a_stream_that_is_cut_nothing_is_remembered_and_the_next_request_is(
     service: Service, memory: devmem.Memory, wrapped: Any
 ) -> None:
-    service.script = [replace(events(chunk("On the ")), is_cut=True), answering(WORDS)]
+    service.script = [replace(streaming(piece(content="On the "), done=False), is_cut=True), answering(WORDS)]
     with pytest.raises((openai.APIConnectionError, httpx.RemoteProtocolError)):
         list(wrapped.chat.completions.create(model="m", messages=ASKED, stream=True))
     assert remembered(memory) == []
@@ -264,7 +256,7 @@ def test_of_a_stream_that_is_cut_nothing_is_remembered_and_the_next_request_is(
 def test_of_a_response_that_fails_in_its_stream_nothing_is_remembered(
     service: Service, memory: devmem.Memory, wrapped: Any, kind: str
 ) -> None:
-    service.script = [events(delta("On the "), {"type": kind})]
+    service.script = [streaming(delta("On the "), {"type": kind})]
     assert len(list(wrapped.responses.create(model="m", input=ASKED, stream=True))) == 2
     assert remembered(memory) == []
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -17,12 +16,8 @@ QUESTION = "What was breakfast yesterday?"
 
 
 @pytest.fixture(params=["UTC", "Asia/Shanghai", "America/Los_Angeles"])
-def _machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", request.param)
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+def _machine(request: pytest.FixtureRequest, local_zone: Callable[[str], None]) -> None:
+    local_zone(request.param)
 
 
 @pytest.fixture

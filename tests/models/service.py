@@ -39,6 +39,18 @@ def answering(text: object) -> Reply:
     return Reply(body={"id": "1", "object": "chat.completion", "choices": [{"index": 0, "message": {"content": text}}]})
 
 
+def piece(finish: str | None = None, **delta: Any) -> dict[str, Any]:
+    """Return an event of a stream of a chat completion."""
+    choice = {"index": 0, "delta": delta, "finish_reason": finish}
+    return {"id": "1", "object": "chat.completion.chunk", "choices": [choice]}
+
+
+def streaming(*events: dict[str, Any] | str, done: bool = True) -> Reply:
+    """Return a stream of server-sent events."""
+    lines = [event if isinstance(event, str) else json.dumps(event) for event in events] + ["[DONE]"] * done
+    return Reply(body="".join(f"data: {line}\n\n" for line in lines).encode(), kind="text/event-stream")
+
+
 def failing(status: int, body: Any = None) -> Reply:
     """Answer with an error, and ask for a retry at once."""
     return Reply(status=status, body={"error": {"message": "not today"}} if body is None else body)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +12,7 @@ from devmem.errors import ChatModelError
 from devmem.messages import Message, Role
 from devmem.models import StreamingChatModel, ToolCall, Usage
 from devmem.stores import ChatRequest, open_chat_model
-from tests.models.service import ChatService, Reply
+from tests.models.service import ChatService, Reply, piece, streaming
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look_up", "arguments": '{"q": "tea"}'}}
 ASKED = ChatRequest(messages=(Message(role=Role.USER, content="hello?"),))
@@ -39,20 +38,6 @@ def whole(**message: Any) -> Reply:
     )
 
 
-def pieces(*chunks: dict[str, Any] | str, done: bool = True) -> Reply:
-    """Return a stream of server-sent events."""
-    lines = [chunk if isinstance(chunk, str) else json.dumps(chunk) for chunk in chunks] + ["[DONE]"] * done
-    return Reply(body="".join(f"data: {line}\n\n" for line in lines).encode(), kind="text/event-stream")
-
-
-def delta(finish: str | None = None, **message: Any) -> dict[str, Any]:
-    return {
-        "id": "1",
-        "object": "chat.completion.chunk",
-        "choices": [{"index": 0, "delta": message, "finish_reason": finish}],
-    }
-
-
 USED = {
     "id": "1",
     "object": "chat.completion.chunk",
@@ -76,7 +61,7 @@ def test_calls_of_tools_are_handed_on_with_and_without_a_text(service: ChatServi
 
 def test_a_stream_hands_out_its_pieces_and_returns_the_whole(service: ChatService) -> None:
     service.script = [
-        pieces(delta(role="assistant", content=""), delta(content="Hel"), delta(content="lo"), delta("stop"), USED)
+        streaming(piece(role="assistant", content=""), piece(content="Hel"), piece(content="lo"), piece("stop"), USED)
     ]
     heard: list[str] = []
     reply = model(service).stream(ASKED, heard.append)
@@ -95,7 +80,7 @@ def test_an_answer_that_is_cut_at_its_maximum_length_is_named(
     odd = whole(content="On June 2nd.")
     assert isinstance(odd.body, dict)
     odd.body["choices"][0]["finish_reason"] = {"kind": 3}
-    service.script = [reply, odd, pieces(delta(content="The launch"), delta("length"))]
+    service.script = [reply, odd, streaming(piece(content="The launch"), piece("length"))]
     chat = model(service)
     assert [chat.complete(ASKED).text, chat.complete(ASKED).text] == ["The launch is on", "On June 2nd."]
     assert chat.stream(ASKED, lambda _: None).text == "The launch"
@@ -106,7 +91,7 @@ def test_calls_of_tools_come_in_pieces_too(service: ChatService) -> None:
     first = {"index": 0, "id": "c1", "function": {"name": "look_up", "arguments": ""}}
     second = {"index": 1, "id": "c2", "function": {"name": "add", "arguments": "{}"}}
     rest = {"index": 0, "function": {"arguments": '{"q": 1}'}}
-    service.script = [pieces(delta(tool_calls=[first]), delta(tool_calls=[second, rest]), delta("tool_calls"))]
+    service.script = [streaming(piece(tool_calls=[first]), piece(tool_calls=[second, rest]), piece("tool_calls"))]
     reply = model(service).stream(ASKED, pytest.fail)
     assert [(call.id, call.name, call.arguments) for call in reply.tool_calls] == [
         ("c1", "look_up", '{"q": 1}'),
@@ -116,7 +101,7 @@ def test_calls_of_tools_come_in_pieces_too(service: ChatService) -> None:
 
 def test_a_service_that_does_not_count_streams_is_asked_without(service: ChatService) -> None:
     refusal = Reply(body={"error": {"message": "stream_options is unknown"}}, status=400)
-    service.script = [refusal, pieces(delta(content="hi"), delta("stop"))]
+    service.script = [refusal, streaming(piece(content="hi"), piece("stop"))]
     chat = model(service)
     assert chat.stream(ASKED, lambda _: None).text == "hi"
     assert "stream_options" not in service.requests[1]
@@ -127,10 +112,10 @@ def test_a_service_that_does_not_count_streams_is_asked_without(service: ChatSer
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        (pieces(delta(content="Hel"), done=False), "broke off"),
-        (pieces("{not json"), "no piece of an answer"),
-        (pieces({"choices": "x"}), "no piece of an answer"),
-        (pieces(delta("stop")), "without a text"),
+        (streaming(piece(content="Hel"), done=False), "broke off"),
+        (streaming("{not json"), "no piece of an answer"),
+        (streaming({"choices": "x"}), "no piece of an answer"),
+        (streaming(piece("stop")), "without a text"),
         (Reply(body={"error": {"message": "no key-1234"}}, status=401), "gave no answer"),
     ],
 )
@@ -146,7 +131,7 @@ def test_a_stream_that_is_none_is_an_error_without_the_key(service: ChatService,
 )
 def test_a_usage_that_is_none_costs_nobody_the_answer(service: ChatService, usage: object) -> None:
     body = {"choices": [{"message": {"content": "hi"}}], "usage": usage}
-    streamed = pieces(delta(content="hi"), delta("stop"), {**USED, "usage": usage})
+    streamed = streaming(piece(content="hi"), piece("stop"), {**USED, "usage": usage})
     service.script = [Reply(body=body), streamed]
     chat = model(service)
     replies = [chat.complete(ASKED), chat.stream(ASKED, lambda _: None)]
@@ -167,7 +152,7 @@ def test_a_whole_answer_that_is_cut_is_asked_for_again(service: ChatService) -> 
 
 
 def test_a_stream_that_is_cut_is_not_asked_for_again(service: ChatService) -> None:
-    service.script = [replace(pieces(delta(content="Hel"), done=False), is_cut=True)]
+    service.script = [replace(streaming(piece(content="Hel"), done=False), is_cut=True)]
     heard: list[str] = []
     with pytest.raises(ChatModelError, match="broke off in the middle of an answer: "):
         model(service, max_retries=1).stream(ASKED, heard.append)
@@ -177,7 +162,7 @@ def test_a_stream_that_is_cut_is_not_asked_for_again(service: ChatService) -> No
 
 @pytest.mark.parametrize("drops", [b": still thinking\n\n", b"x"], ids=["comments", "a line without end"])
 def test_a_stream_that_only_drips_comes_to_an_end(service: ChatService, drops: bytes) -> None:
-    service.script = [replace(pieces(delta(content="Hel"), done=False), drips=drops)]
+    service.script = [replace(streaming(piece(content="Hel"), done=False), drips=drops)]
     heard: list[str] = []
     with pytest.raises(ChatModelError, match=r"'m' came to a halt in its answer: no piece, no end within 0\.2 s"):
         model(service, timeout=0.2).stream(ASKED, heard.append)
@@ -185,7 +170,7 @@ def test_a_stream_that_only_drips_comes_to_an_end(service: ChatService, drops: b
 
 
 def test_what_the_listener_raises_is_the_listeners(service: ChatService) -> None:
-    service.script = [pieces(delta(content="Hel"), delta("stop"))]
+    service.script = [streaming(piece(content="Hel"), piece("stop"))]
 
     def listener(text: str) -> None:
         raise KeyError(text)

@@ -7,8 +7,8 @@ import os
 import resource
 import signal
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -232,11 +232,8 @@ def test_a_closed_recorder_takes_nothing_and_says_so(tmp_path: Path, sink: ListS
 
 
 def test_threads_record_in_the_order_of_their_calls(recorder: InteractionRecorder, sink: ListSink) -> None:
-    threads = [threading.Thread(target=ask, args=(recorder, 100, 1000 * number)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda number: ask(recorder, 100, 1000 * number), range(8)))
     assert recorder.close()
     assert len(sink.records) == 8 * 200
     by_thread: dict[int, list[int]] = {}
@@ -302,11 +299,8 @@ def test_what_is_held_is_written_when_the_recorder_is_closed(tmp_path: Path, sin
 def test_threads_share_a_full_file_without_losing_count(tmp_path: Path, sink: ListSink) -> None:
     recorder = InteractionRecorder(sink, tmp_path / FILE, RecordingOptions(max_pending_bytes=20_000))
     sink.gate.clear()
-    threads = [threading.Thread(target=ask, args=(recorder, 50, 100 * number)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda number: ask(recorder, 50, 100 * number), range(4)))
     status = recorder.status()
     assert status.recorded + status.rejected == 4 * 50 * 2
     sink.gate.set()

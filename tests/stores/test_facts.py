@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -332,11 +333,8 @@ class FactCases:
         one, two = open_memory(), open_memory()
         for at in range(12):
             (one, two)[at % 2].add("My diet is vegan.", user=f"user {at}")
-        workers = [threading.Thread(target=caught_up, args=(memory,)) for memory in (one, two) * 2]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        with ThreadPoolExecutor(12) as pool:
+            list(pool.map(lambda memory: caught_up(memory), (one, two) * 2))
         for memory in (one, two):
             caught_up(memory)
         assert len(facts_in(one)) == 12

@@ -19,9 +19,8 @@ CONCLUSION = "So the venue must be booked until May 5th."
 
 
 def opened(folder: Path, kind: str = "simple", **config: object) -> Memory:
-    settings = ", ".join(f"{key}: {value}" for key, value in {"memory_path": "store.db", **config}.items())
-    (folder / "team.yaml").write_text(f"memory: [{{name: s, type: {kind}, config: {{{settings}}}}}]\n")
-    return devmem.open(folder / "team.yaml#s")
+    place = folder / str(config.pop("memory_path", "store.db"))
+    return devmem.open({"type": kind, "name": "s", "config": {"memory_path": str(place), **config}})
 
 
 def told(memory: Memory) -> str:
@@ -161,7 +160,7 @@ def test_renewing_within_a_scope_and_by_id(tmp_path: Path) -> None:
 
 def test_a_summary_of_a_changed_record(tmp_path: Path) -> None:
     """A summary whose records were trimmed is not stale; `compress` and `renew` use the store's own summarizer."""
-    with opened(tmp_path, "conversation", summary="{keep: 1, words: 30}") as memory:
+    with opened(tmp_path, "conversation", summary={"keep": 1, "words": 30}) as memory:
         store = cast("ConversationMemory", memory.store)
         who = Participant("ann", ParticipantType.USER)
         store.record(

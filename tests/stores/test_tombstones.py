@@ -19,9 +19,8 @@ OTHER = "The launch is on May 5th."
 
 
 def opened(folder: Path, kind: str, **config: object) -> Memory:
-    settings = ", ".join(f"{key}: {value}" for key, value in {"memory_path": "store.db", **config}.items())
-    (folder / "team.yaml").write_text(f"memory: [{{name: s, type: {kind}, config: {{{settings}}}}}]\n")
-    return devmem.open(folder / "team.yaml#s")
+    place = folder / str(config.pop("memory_path", "store.db"))
+    return devmem.open({"type": kind, "name": "s", "config": {"memory_path": str(place), **config}})
 
 
 def test_a_folder_that_is_indexed_again(tmp_path: Path) -> None:
@@ -69,7 +68,7 @@ def test_a_summary_that_a_model_writes(tmp_path: Path) -> None:
         def summarize(self, *_: object, **__: object) -> Remembering:
             return self
 
-    with opened(tmp_path, "conversation", summary="{keep: 1, words: 20}") as memory:
+    with opened(tmp_path, "conversation", summary={"keep": 1, "words": 20}) as memory:
         store = cast("ConversationMemory", memory.store)
         who = Participant("ann", ParticipantType.USER)
         records = [

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import datetime
 
 import pytest
@@ -15,12 +14,8 @@ NOW = datetime.fromisoformat("2026-06-02T13:23:20+12:00").timestamp()
 
 
 @pytest.fixture(autouse=True)
-def auckland(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "Pacific/Auckland")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
+def auckland(local_zone: Callable[[str], None]) -> None:
+    local_zone("Pacific/Auckland")
 
 
 @pytest.mark.parametrize(

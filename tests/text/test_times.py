@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -98,26 +97,17 @@ def test_a_date_that_comes_again(words: str, past: str, coming: str | None, floa
     assert (days(found), days(found.coming), found.floats) == (past, coming, floats)
 
 
-@pytest.fixture
-def auckland(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("TZ", "Pacific/Auckland")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
-@pytest.mark.usefixtures("auckland")
-def test_days_are_those_of_the_asker() -> None:
+def test_days_are_those_of_the_asker(local_zone: Callable[[str], None]) -> None:
+    local_zone("Pacific/Auckland")
     early = datetime(2026, 11, 27, 7, tzinfo=SHANGHAI)  # still the 26th in UTC, noon of the 27th in Auckland
     assert days(period_of("yesterday", early), SHANGHAI) == "2026-11-26"
     assert days(period_of("昨天早上", early), SHANGHAI) == "2026-11-26"
     assert days(period_of("tomorrow", early.astimezone(UTC))) == "2026-11-27"
 
 
-@pytest.mark.usefixtures("auckland")
-def test_a_time_without_a_zone_is_of_the_machine() -> None:
+def test_a_time_without_a_zone_is_of_the_machine(local_zone: Callable[[str], None]) -> None:
     """Its days follow the season of the day that is meant, not that of the question."""
+    local_zone("Pacific/Auckland")
     found = period_of("on 1 June 2026", NOW.timestamp())
     assert found is not None
     assert datetime.fromtimestamp(found.start, UTC).isoformat() == "2026-05-31T12:00:00+00:00"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from devmem.errors import ChatModelError
 from devmem.models import ToolCall, Usage
 from devmem.models.openai_chat import OpenAIChat
 from devmem.workflow import ChatModels
-from tests.models.service import ChatService, Reply, answering
+from tests.models.service import ChatService, Reply, answering, piece, streaming
 
 from .runner_doubles import write_workflow
 
@@ -45,17 +44,8 @@ def chats(service: ChatService) -> ChatModels:
     )
 
 
-def streamed(*chunks: object, done: bool = True) -> Reply:
-    lines = [json.dumps(chunk) for chunk in chunks] + ["[DONE]"] * done
-    return Reply(body="".join(f"data: {line}\n\n" for line in lines).encode(), kind="text/event-stream")
-
-
-def piece(text: str, finish: str | None = None) -> object:
-    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
-
-
-CUT = replace(streamed(piece("half"), done=False), is_cut=True)
-HALTED = replace(streamed(piece("half"), done=False), drips=b": thinking\n\n")
+CUT = replace(streaming(piece(content="half"), done=False), is_cut=True)
+HALTED = replace(streaming(piece(content="half"), done=False), drips=b": thinking\n\n")
 
 
 def kept(store: MemoryBase) -> list[str]:
@@ -87,7 +77,7 @@ def test_a_run_that_fails_keeps_what_earlier_nodes_wrote_and_the_next_one_goes_o
 
 @pytest.mark.parametrize("broken", [CUT, HALTED], ids=["cut", "halted"])
 def test_half_an_answer_is_heard_but_not_remembered(service: ChatService, workflow: Workflow, broken: Reply) -> None:
-    service.script = [streamed(piece("a draft", "stop")), broken]
+    service.script = [streaming(piece("stop", content="a draft")), broken]
     heard: list[tuple[str, str]] = []
     with open_stores(workflow) as stores:
         runner = WorkflowRunner(

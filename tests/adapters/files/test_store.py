@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -115,11 +115,8 @@ class TestVersions:
         with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
             files = MemoryFiles(memory)
             files.write(NOTES, "", expected=None)
-            writers = [threading.Thread(target=write, args=(name,)) for name in "abc"]
-            for writer in writers:
-                writer.start()
-            for writer in writers:
-                writer.join()
+            with ThreadPoolExecutor(12) as pool:
+                list(pool.map(lambda name: write(name), "abc"))
             assert (found := files.read(NOTES))
             assert sorted(found.text.split()) == sorted(f"{name}{number}" for name in "abc" for number in range(10))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -86,11 +86,8 @@ def test_a5_the_newest_come_and_in_the_order_of_their_times(store: ConversationM
 
 def test_a11_records_that_arrive_twice_or_in_a_race_are_stored_once(store: ConversationMemory) -> None:
     batches = [[record(number) for number in range(start, start + 10)] for start in (0, 5, 0, 8)]
-    threads = [threading.Thread(target=store.record, args=(batch,)) for batch in batches * 3]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda batch: store.record(batch), batches * 3))
     assert contents(store.log("c")) == [f"message {number}" for number in range(18)]
 
 
