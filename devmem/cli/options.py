@@ -180,7 +180,8 @@ def as_typer(function: Callable[..., None]) -> Callable[..., None]:
     for name, each in inspect.signature(function, eval_str=True).parameters.items():
         kind, *marks = get_args(each.annotation) if get_origin(each.annotation) is Annotated else (each.annotation,)
         if kind is Terminal:
-            made[name] = lambda terminal, _given: terminal
+            options |= {"as_json": (Annotated[bool, marks[0]], False)} if marks else {}
+            made[name] = _terminal
         elif kind is StoreAddress:
             named, more = marks[0].parameters()
             arguments, options, made[name] = arguments | named, options | more, marks[0].find
@@ -208,6 +209,12 @@ def as_typer(function: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = inspect.Signature(added)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in added}
     return run
+
+
+def _terminal(terminal: Terminal, given: dict[str, Any]) -> Terminal:
+    """Take the option `--json` out of those that are given, and return the terminal that knows it."""
+    terminal.as_json = given.pop("as_json", False)
+    return terminal
 
 
 def _selected(_terminal: Terminal, given: dict[str, Any]) -> Selection:

@@ -97,7 +97,8 @@ EmbeddingName: TypeAlias = Annotated[
         help="Provider of the embedding model of a file, such as minilm or e5; none searches by words only.",
     ),
 ]
-AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+JsonTerminal: TypeAlias = Annotated[Terminal, typer.Option("--json", help="Print JSON for programs.")]
+"""The terminal of a command that has the option `--json`."""
 
 
 def load(terminal: Terminal, file: Path, *, uses_key: bool = False) -> Workflow:

@@ -70,6 +70,8 @@ class Terminal:
     """Show tracebacks."""
     has_key: bool = False
     """Whether --key-file was given."""
+    as_json: bool = False
+    """Whether `--json` asks for JSON."""
     out: Console = field(default_factory=lambda: _Console(file=_writable(sys.stdout), highlight=False))
     err: Console = field(default_factory=lambda: _Console(file=_writable(sys.stderr), highlight=False))
     _said: set[str] = field(default_factory=set, repr=False)
@@ -135,9 +137,9 @@ class Terminal:
             text = "".join(char if char.isascii() else _escaped(char) for char in text)
         self.out.file.write("".join(_escaped(c) if is_control(c) or category(c) == _SURROGATE else c for c in text))
 
-    def answer(self, value: Any, text: str, *, as_json: bool) -> None:  # noqa: ANN401 - any JSON value
+    def answer(self, value: Any, text: str) -> None:  # noqa: ANN401 - any JSON value
         """Print the answer of a command: a text for people, or JSON for programs."""
-        if as_json:
+        if self.as_json:
             self.json(value)
         else:
             self.print(text)

@@ -1,13 +1,10 @@
-"""Drawings as plain data for the templates, which write them as SVG: bars of scores, counts, sequence diagrams."""
+"""Bars of scores as plain data for the templates, which write them as SVG."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
-
-from devmem.text.analysis import shorten
-from devmem.views.diagrams import Transfer, participants_of
 
 WIDTH: Final = 600
 """Units of a drawing's width; the page scales it."""
@@ -78,85 +75,3 @@ def score_bar(parts: Mapping[str, float], most: float) -> list[BarSegment]:
 def longest_bar(all_parts: Sequence[Mapping[str, float]]) -> float:
     """Return the largest sum of positive parts."""
     return max((sum(value for value in parts.values() if value > 0) for parts in all_parts), default=0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A bar of a chart of counts."""
-
-    x: float
-    height: float
-    label: str
-    count: int
-
-
-_COLUMNS_WIDTH: Final = 112
-COLUMNS_HEIGHT: Final = 24
-"""Units of the height of a chart of counts, whose width is 112."""
-
-
-def columns(counts: Sequence[tuple[str, int]]) -> list[Column]:
-    """Return labelled counts as upright bars side by side; the largest is as high as the chart."""
-    most = max((count for _, count in counts), default=0)
-    wide = _COLUMNS_WIDTH / max(len(counts), 1)
-    return [
-        Column(round(at * wide, 1), round(max(count / most * COLUMNS_HEIGHT, 2), 1) if count else 0, label, count)
-        for at, (label, count) in enumerate(counts)
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class Arrow:
-    """A message of a sequence diagram."""
-
-    y: int
-    start: int
-    end: int
-    label: str
-    item: str
-    time: float
-
-    @property
-    def is_own(self) -> bool:
-        """Whether the sender sent it to itself."""
-        return self.start == self.end
-
-
-@dataclass(frozen=True, slots=True)
-class SequenceDiagram:
-    """A sequence diagram."""
-
-    width: int
-    height: int
-    names: list[tuple[int, str]] = field(default_factory=list)
-    """Participants with the places of their lines."""
-    arrows: list[Arrow] = field(default_factory=list)
-
-
-_COLUMN: Final = 220
-_ROW: Final = 44
-_HEAD: Final = 48
-_LABEL: Final = 36
-
-
-def sequence_diagram(transfers: Sequence[Transfer]) -> SequenceDiagram:
-    """Return the diagram of messages, in their order."""
-    names = participants_of(transfers)
-    places = {name: _COLUMN // 2 + at * _COLUMN for at, name in enumerate(names)}
-    arrows = [
-        Arrow(
-            _HEAD + 30 + at * _ROW,
-            places[one.sender],
-            places[one.receiver],
-            shorten(" ".join(one.text.split()), _LABEL),
-            one.item_id,
-            one.time,
-        )
-        for at, one in enumerate(transfers)
-    ]
-    return SequenceDiagram(
-        width=max(len(names), 1) * _COLUMN,
-        height=_HEAD + 30 + len(arrows) * _ROW,
-        names=[(place, shorten(name, 22)) for name, place in places.items()],
-        arrows=arrows,
-    )

@@ -88,20 +88,6 @@ class Listing:
     """Why stores could not be read."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """An item, and the items that belong to it."""
-
-    record: MemoryItem
-    history: History | None
-    """None where the store keeps no versions."""
-    parents: list[MemoryItem]
-    """Items that it was derived from."""
-    derived: list[MemoryItem]
-    neighbours: list[MemoryItem]
-    """The items around it in its conversation, and itself; empty where it is of none."""
-
-
 def _state_of(memory: Memory, asked: Question) -> AbstractContextManager[MemoryReader]:
     """Return what a question is asked of, for a `with` block: current, earlier or archived records."""
     if asked.archived:
@@ -340,25 +326,24 @@ class Desk:
         if not outcome:
             raise ValueError(outcome.reason)
 
-    def around(self, store: str, record: MemoryItem) -> Surroundings:
-        """Return what belongs to a record."""
+    def history(self, store: str, record: MemoryItem) -> History | None:
+        """Return the versions of a record; None where the store keeps none."""
+        return _history(self.memory(store), record.id)
+
+    def relatives(self, store: str, record: MemoryItem) -> tuple[list[MemoryItem], list[MemoryItem]]:
+        """Return the records that a record was derived from, and those that were derived from it."""
         memory = self.memory(store)
-        return Surroundings(
-            record=record,
-            history=_history(memory, record.id),
-            parents=_records(memory, record.provenance.parents),
-            derived=_records(memory, [item.id for item in memory.store.derived_from([record.id])]),
-            neighbours=self._neighbours(memory, record),
-        )
+        derived = [item.id for item in memory.store.derived_from([record.id])]
+        return _records(memory, record.provenance.parents), _records(memory, derived)
 
-    def _scope_of(self, record: MemoryItem) -> ScopeParts:
-        return {} if self.user is not None else {"user": record.user}
-
-    def _neighbours(self, memory: Memory, record: MemoryItem) -> list[MemoryItem]:
-        conversation = record.scope.conversation
+    def neighbours(self, store: str, record: MemoryItem) -> list[MemoryItem]:
+        """Return the records around a record in its conversation, and itself; none where it is of none."""
+        memory, conversation = self.memory(store), record.scope.conversation
         if conversation is None:
             return []
-        scope: ScopeParts = {**self._scope_of(record), "conversation": conversation}
+        scope: ScopeParts = {"conversation": conversation}
+        if self.user is None:
+            scope["user"] = record.user
         at, neighbours = record.time.timestamp(), list[MemoryItem]()
         for around in _AROUND:
             within = Filter(after=at - around, before=at + around)

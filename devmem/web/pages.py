@@ -22,11 +22,12 @@ from devmem.model.items import MemoryItem, is_pinned, is_quarantined
 from devmem.model.results import SearchReport
 from devmem.search.rendering import speaker_of
 from devmem.storage.recall_log import Recall, RecallEntry
+from devmem.text.analysis import shorten
 from devmem.text.display import visible
 from devmem.text.files import DISK_FULL
 from devmem.text.moments import local
 from devmem.text.spelling import corrected
-from devmem.views.diagrams import transfers_of
+from devmem.views.diagrams import participants_of, transfers_of
 from devmem.views.receipts import receipt_lines, workflow_receipt_lines
 from devmem.web import charts
 from devmem.web.desk import Desk, StoreAnswer
@@ -60,7 +61,7 @@ def environment() -> Environment:
         is_quarantined=is_quarantined,
         speaker=_speaker,
     )
-    made.globals.update(compared=compared, marked=marked, views=VIEWS)
+    made.globals.update(compared=compared, marked=marked, shorten=shorten, views=VIEWS)
     return made
 
 
@@ -176,8 +177,10 @@ class Pages:
     def item(self, request: Request) -> Response:
         """Show one item with all that belongs to it."""
         store, record = self._item(request)
+        parents, derived = self._desk.relatives(store, record)
         return self._page(
-            request, "item.html", store=store, record=record, around=self._desk.around(store, record),
+            request, "item.html", store=store, record=record, parents=parents, derived=derived,
+            history=self._desk.history(store, record), neighbours=self._desk.neighbours(store, record),
             archived=record.id not in self._desk.memories[store],
             steps=self._reachable(self._desk.recalls.recalls(item=record.id, limit=20)),
         )  # fmt: skip
@@ -300,20 +303,17 @@ class Pages:
         store, key = request.query_params.get("store", ""), request.query_params.get("conversation", "")
         is_chosen = store in self._desk.memories and bool(key)
         said = self._desk.said(store, key) if is_chosen else []
-        diagram = charts.sequence_diagram(transfers_of(said)) if said else None
+        transfers = transfers_of(said)
         calls = self._desk.calls(store, key) if is_chosen else []
         found = self._desk.conversations()
-        return self._page(request, "talk.html", found=found, store=store, key=key, said=said, diagram=diagram,
-                          calls=calls)  # fmt: skip
+        return self._page(request, "talk.html", found=found, store=store, key=key, said=said, calls=calls,
+                          transfers=transfers, names=participants_of(transfers))  # fmt: skip
 
     def health(self, request: Request) -> Response:
         """Show sizes, waiting work and runs; with `examine`, what is wrong with a store's files."""
         examined = request.query_params.get("examine", "")
         reports = self._desk.examine(examined) if examined in self._desk.memories else []
-        infos = [
-            (name, memory.store.info(), charts.columns([(f"{day}", count) for day, count in self._desk.growth(name)]))
-            for name, memory in self._desk.memories.items()
-        ]
+        infos = [(name, memory.store.info(), self._desk.growth(name)) for name, memory in self._desk.memories.items()]
         return self._page(request, "health.html", infos=infos, runs=list(self._desk.runs()), examined=examined,
                           reports=reports, facts=self._desk.fact_counts(), quarantined=self._desk.quarantined(),
                           slowest=self._desk.slowest(), outbox=self._desk.outbox(), place=self._place)  # fmt: skip

@@ -20,15 +20,12 @@ def run_json(devmem: Devmem, *arguments: object, **options: Any) -> list[dict[st
     return [json.loads(line) for line in result.stdout.splitlines()]
 
 
-def test_what_was_told_is_recalled_in_a_later_run(workflow: Path, devmem: Devmem) -> None:
+def test_what_was_told_is_recalled_in_a_later_run_and_the_answer_alone_is_printed(
+    workflow: Path, devmem: Devmem
+) -> None:
     devmem("run", workflow, "--input", TOLD)
     result = devmem("run", workflow, "--node", "analyst", "--input", "When is the launch?")
     assert TOLD in result.stdout
-
-
-def test_the_answer_alone_is_printed(workflow: Path, devmem: Devmem) -> None:
-    devmem("run", workflow, "--node", "scribe", "--input", TOLD)
-    result = devmem("run", workflow, "--node", "analyst", "--input", "When is the launch?")
     first, *quotes = result.stdout.splitlines()
     assert first.startswith("Remembered passages")
     assert all(line.startswith("- ") for line in quotes)

@@ -143,11 +143,6 @@ def test_version_and_help_import_no_command() -> None:
         assert done.stderr.strip() == ""
 
 
-def test_python_m_devmem_is_the_command() -> None:
-    done = subprocess.run([sys.executable, "-m", "devmem", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("devmem ")
-
-
 def test_a_wrong_option_shows_how_it_is_meant(devmem: Devmem) -> None:
     assert "Usage:" in devmem("search", "--nope", code=2).stderr
     assert "Usage:" in devmem("nope", code=2).stderr

@@ -13,7 +13,7 @@ import typer
 
 from devmem.cli.failures import EXIT_FAILED, EXIT_PARTLY
 from devmem.cli.inputs import Output, deliver
-from devmem.cli.targets import AsJson, load
+from devmem.cli.targets import JsonTerminal, load
 from devmem.cli.terminal import Terminal
 from devmem.config.findings import Rule
 from devmem.config.reading import WorkflowCheck
@@ -40,7 +40,7 @@ class _Format(StrEnum):
 
 
 def validate(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     files: Annotated[list[Path] | None, typer.Argument(metavar="FILE...", help="Workflows (YAML).")] = None,
     kind: Annotated[
         _Format,
@@ -54,7 +54,6 @@ def validate(
         Level, typer.Option("--fail-on", help="Lowest level of a finding that makes the exit code 1, or 2 of an error.")
     ] = Level.ERROR,
     output: Output = None,
-    as_json: AsJson = False,
 ) -> None:
     """List every problem of workflows, or show what a run will do.
 
@@ -87,19 +86,19 @@ def validate(
         if len(files) > 1:
             raise CommandError("a plan is of one workflow: name one FILE.")
         found = plan_of_file(files[0])
-        if as_json:
+        if terminal.as_json:
             terminal.json(found)
         elif kind is _Format.MERMAID:
             deliver(terminal, mermaid_plan(found), output)
         else:
             _show_plan(terminal, found)
     else:
-        _validate(terminal, [check_workflow(file) for file in files], fail_on, kind, as_json=as_json)
+        _validate(terminal, [check_workflow(file) for file in files], fail_on, kind)
 
 
-def _validate(terminal: Terminal, checks: list[WorkflowCheck], fail_on: Level, kind: _Format, *, as_json: bool) -> None:
+def _validate(terminal: Terminal, checks: list[WorkflowCheck], fail_on: Level, kind: _Format) -> None:
     """Print the findings in workflows, and end the command with their exit code."""
-    if as_json or kind is _Format.SARIF:
+    if terminal.as_json or kind is _Format.SARIF:
         findings = [finding for check in checks for finding in check.findings]
         files = [
             {"file": check.file, "valid": not check.count(Level.ERROR)}

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.inputs import short_run
-from devmem.cli.targets import AsJson, Place, StoreAddress, check_lasting, opened_existing, seconds_of_option
+from devmem.cli.targets import JsonTerminal, Place, StoreAddress, check_lasting, opened_existing, seconds_of_option
 from devmem.cli.terminal import Terminal
 from devmem.errors import CommandError
 from devmem.model.items import MemoryItem
@@ -47,7 +47,7 @@ _MaxTrust = Annotated[
 
 
 def consolidate(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     place: Place,
     dry_run: _DryRun = False,
     ignore: _Ignore = None,
@@ -63,7 +63,6 @@ def consolidate(
     facts: Annotated[
         _Facts | None, typer.Option(help="Extract the facts of the turns that wait, or of all without facts, instead.")
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Merge, archive or summarize items, or extract facts.
 
@@ -96,13 +95,13 @@ def consolidate(
         if merges or (summarize, renew, facts is not None).count(True) > 1:
             raise CommandError("--summarize, --renew and --facts stand alone: each is another step.")
         if facts is not None:
-            _extract_facts(terminal, place, whole=facts is _Facts.ALL, as_json=as_json)
+            _extract_facts(terminal, place, whole=facts is _Facts.ALL)
             return
         with opened_existing(terminal, place, save=True) as opened:
             count, total = (len(renew_stale(opened)) if renew else opened.compress()), opened.count()
         what = "renewed" if renew else "summarized"
         answer = {"store": place.store, what: count, "items": total}
-        terminal.answer(answer, f"{place.store}: {count:,} {what}", as_json=as_json)
+        terminal.answer(answer, f"{place.store}: {count:,} {what}")
         return
     rule = _rule(archive_before, max_trust)
     digested = None if digest_before is None else seconds_of_option("--digest-before", digest_before)
@@ -118,7 +117,7 @@ def consolidate(
             dry_run=dry_run,
             progress=lambda so_far: bar.update(bar.task_ids[0], completed=so_far),
         )
-    _print(terminal, place.store, done, dry_run=dry_run, as_json=as_json)
+    _print(terminal, place.store, done, dry_run=dry_run)
 
 
 def _rule(archive_before: str | None, max_trust: float | None) -> ArchiveRule | None:
@@ -145,8 +144,8 @@ def _digest(item: MemoryItem) -> dict[str, JsonValue]:
     return {"conversation": item.scope.conversation or item.scope.session, "sentences": sentences}
 
 
-def _print(terminal: Terminal, store: str, done: Consolidation, *, dry_run: bool, as_json: bool) -> None:
-    if as_json:
+def _print(terminal: Terminal, store: str, done: Consolidation, *, dry_run: bool) -> None:
+    if terminal.as_json:
         terminal.json({"store": store, "dry_run": dry_run, **_as_json(done)})
         return
     if dry_run:
@@ -189,7 +188,7 @@ def _line(item: MemoryItem) -> str:
     return f"{item.id[:_SHORT]}{whose} {one_line(item.full_text())}"
 
 
-def _extract_facts(terminal: Terminal, place: StoreAddress, *, whole: bool, as_json: bool) -> None:
+def _extract_facts(terminal: Terminal, place: StoreAddress, *, whole: bool) -> None:
     """Extract the facts of the turns that wait, or of all turns without facts, and print the counts."""
     with opened_existing(terminal, place, save=True) as store:
         check_lasting(store, "its facts")
@@ -202,7 +201,7 @@ def _extract_facts(terminal: Terminal, place: StoreAddress, *, whole: bool, as_j
             status = store.catch_up_facts(lambda done: bar.update(bar.task_ids[0], completed=done), whole=whole)
     dropped = [f"  {count:,} dropped: {reason}" for reason, count in status.dropped.items()]
     text = "\n".join([f"{place.store}: {facts_text(status)}", *dropped])
-    terminal.answer({"store": place.store, **asdict(status)}, text, as_json=as_json)
+    terminal.answer({"store": place.store, **asdict(status)}, text)
     if status.waiting:
         reason = status.failure or "another process is extracting them"
         terminal.report("error", f"{number_of(status.waiting, 'turn')} still waiting: {reason}")

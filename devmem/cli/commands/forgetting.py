@@ -23,7 +23,7 @@ from devmem.cli.inputs import (
 from devmem.cli.options import Selection, VisibleSelection, report_hidden
 from devmem.cli.targets import (
     ANY_NUMBER,
-    AsJson,
+    JsonTerminal,
     MemoryPlace,
     OptionalStore,
     StoreAddress,
@@ -58,7 +58,7 @@ _ALL: Final = "all"
 
 
 def forget(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     memory: MemoryPlace,
     selection: VisibleSelection,
     store: OptionalStore = None,
@@ -95,7 +95,6 @@ def forget(
         str | None,
         typer.Option(metavar="NAME", help="Only this session's `auto` files; for a workflow, all sessions by default."),
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Forget items permanently, and print a receipt.
 
@@ -119,11 +118,11 @@ def forget(
     named = {"--matching": matching, "--source": source, "--run": run, "--trace": trace}
     selects = bool(ids) or keep is not None or any(named.values()) or not selection.is_empty()
     if drop or lift:
-        if (drop and lift) or selects or tombstone or dry_run or (drop and as_json):
+        if (drop and lift) or selects or tombstone or dry_run or (drop and terminal.as_json):
             raise CommandError("--drop and --lift stand alone; the first takes everything.")
         place = find_store(terminal, memory, [store] if store else [], session or DEFAULT_SESSION)
         if lift:
-            _lift(terminal, place, lift, as_json=as_json)
+            _lift(terminal, place, lift)
         else:
             _drop(terminal, place, yes=yes)
         return
@@ -131,10 +130,10 @@ def forget(
         raise CommandError("--keep is by age: it cannot be combined with --id, --matching or --run.")
     request = replace(_request(ids, selection, keep, named), tombstone=tombstone)
     if store is None and keep is None and is_workflow(memory):
-        _forget_in_workflow(terminal, Path(memory), request, session, vacuum, dry_run=dry_run, yes=yes, as_json=as_json)
+        _forget_in_workflow(terminal, Path(memory), request, session, vacuum, dry_run=dry_run, yes=yes)
     else:
         place = find_store(terminal, memory, [store] if store else [], session or DEFAULT_SESSION)
-        _forget_in_store(terminal, place, request, keep, vacuum, dry_run=dry_run, yes=yes, as_json=as_json)
+        _forget_in_store(terminal, place, request, keep, vacuum, dry_run=dry_run, yes=yes)
 
 
 def _request(
@@ -174,7 +173,6 @@ def _forget_in_workflow(
     *,
     dry_run: bool,
     yes: bool,
-    as_json: bool,
 ) -> None:
     """Forget items in every store of a workflow, after asking, and print the receipt."""
     workflow = load(terminal, file)
@@ -192,7 +190,7 @@ def _forget_in_workflow(
         if (items or selection.writes) and not dry_run and not yes:
             _confirm(terminal, items, derived, of=str(file))
         receipt = forgetting.preview(selection) if dry_run else forgetting.execute(selection, vacuum=vacuum)
-    if as_json:
+    if terminal.as_json:
         terminal.json({"dry_run": dry_run, "items": receipt.items, **_form(receipt)})
     else:
         _print(terminal, items if dry_run else (), derived, workflow_receipt_lines(receipt, dry_run=dry_run))
@@ -208,7 +206,6 @@ def _forget_in_store(
     *,
     dry_run: bool,
     yes: bool,
-    as_json: bool,
 ) -> None:
     """Forget items of one store, after asking, and print the receipt."""
     with opened_existing(terminal, place, save=True) as store:
@@ -228,7 +225,7 @@ def _forget_in_store(
             _confirm(terminal, selection.items, selection.derived, of=place.store)
         receipt = preview(store, selection) if dry_run else execute(store, selection, vacuum=vacuum)
         total = store.count()
-    if as_json:
+    if terminal.as_json:
         terminal.json({"dry_run": dry_run, **_form(receipt), "total": total})
     else:
         listed = selection.items if dry_run else ()
@@ -270,7 +267,7 @@ def _print(terminal: Terminal, items: Sequence[MemoryItem], derived: Container[s
         terminal.print(line)
 
 
-def _lift(terminal: Terminal, place: StoreAddress, ids: Sequence[str], *, as_json: bool) -> None:
+def _lift(terminal: Terminal, place: StoreAddress, ids: Sequence[str]) -> None:
     """Remove tombstones, so that the store takes their texts again."""
     with opened_existing(terminal, place, save=True) as store:
         kept = tombstones_of(store)
@@ -278,7 +275,7 @@ def _lift(terminal: Terminal, place: StoreAddress, ids: Sequence[str], *, as_jso
         chosen = None if list(ids) == [_ALL] else [whole_id("erasure", one, known) for one in ids]
         texts = kept.remove_tombstones(chosen)
     text = f"{place.store}: {number_of(texts, 'text')} may be stored again"
-    terminal.answer({"store": place.store, "removed": texts}, text, as_json=as_json)
+    terminal.answer({"store": place.store, "removed": texts}, text)
 
 
 def _drop(terminal: Terminal, place: StoreAddress, *, yes: bool) -> None:

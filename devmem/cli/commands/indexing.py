@@ -13,8 +13,8 @@ import typer
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.options import checked_fields
 from devmem.cli.targets import (
-    AsJson,
     EmbeddingName,
+    JsonTerminal,
     MemoryPlace,
     OptionalStore,
     Session,
@@ -41,7 +41,7 @@ from devmem.text.display import number_of
 
 
 def reindex(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     memory: MemoryPlace,
     store: OptionalStore = None,
     field: Annotated[
@@ -58,7 +58,6 @@ def reindex(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List changes of files and write nothing.")] = False,
     watch: Annotated[bool, typer.Option("--watch", help="Follow changes of files until interrupted.")] = False,
     session: Session = DEFAULT_SESSION,
-    as_json: AsJson = False,
 ) -> None:
     """Bring files, embeddings and searched fields up to date.
 
@@ -79,7 +78,7 @@ def reindex(
         devmem reindex notes.db --field title
         devmem reindex notes.db --embedding e5
     """
-    if watch and (as_json or dry_run):
+    if watch and (terminal.as_json or dry_run):
         raise CommandError("--watch runs until it is interrupted; it goes with neither --json nor --dry-run.")
     every = every_store(terminal, memory, store, session)
     if len(every) > 1:
@@ -90,9 +89,7 @@ def reindex(
     if isinstance(made[0], Indexing):
         if field is not None or embedding is not None:
             raise CommandError(f"--field and --embedding are of a store of items; {made[0].name!r} is made from files.")
-        _index_files(
-            terminal, made, force=force, drop_missing=drop_missing, dry_run=dry_run, watch=watch, as_json=as_json
-        )
+        _index_files(terminal, made, force=force, drop_missing=drop_missing, dry_run=dry_run, watch=watch)
     elif drop_missing or dry_run or watch:
         raise CommandError(
             f"memory store {made[0].name!r} is of type {made[0].setup.store_type!r}, which is not made from files: "
@@ -100,7 +97,7 @@ def reindex(
         )
     else:
         place = find_store(terminal, memory, [store] if store else [], session, embedding=embedding)
-        _embed_items(terminal, place, checked_fields(field), force=force, as_json=as_json)
+        _embed_items(terminal, place, checked_fields(field), force=force)
 
 
 def _index_files(
@@ -111,7 +108,6 @@ def _index_files(
     drop_missing: bool,
     dry_run: bool,
     watch: bool,
-    as_json: bool,
 ) -> None:
     """Bring stores of files up to date, or list what would change."""
     done: dict[str, IndexPlan] = {}
@@ -130,9 +126,9 @@ def _index_files(
                 done[memory.name], lines = report, [f"{memory.name}: {report_text(report)}"]
                 if location_of(memory) is None:
                     terminal.report("note", f"{memory.name} has no `index_path`, so its index ends with this command")
-            if not as_json:
+            if not terminal.as_json:
                 terminal.print("\n".join(lines))
-        if as_json:
+        if terminal.as_json:
             terminal.json([{"store": name, **asdict(plan)} for name, plan in done.items()])
         if watch:
             _watch(terminal, stores)
@@ -161,9 +157,7 @@ def _changes(plan: IndexPlan) -> Iterator[str]:
     yield from (f"> {old} -> {new}" for old, new in plan.renamed)
 
 
-def _embed_items(
-    terminal: Terminal, place: StoreAddress, fields: tuple[str, ...] | None, *, force: bool, as_json: bool
-) -> None:
+def _embed_items(terminal: Terminal, place: StoreAddress, fields: tuple[str, ...] | None, *, force: bool) -> None:
     """Embed the items of a store, and print how many; end the command with `EXIT_PARTLY` where some still wait."""
     kept = make(place if fields is None else _with_fields(place, fields))
     config = kept.setup.config
@@ -185,7 +179,7 @@ def _embed_items(
     made = f"{done:,} of {items} embedded by {info.embedding}" if info.embedding else f"{items}, without embeddings"
     answer: dict[str, Any] = {"store": place.store, "embedded": done, "items": info.items, "waiting": info.waiting}
     answer |= {"refused": refused, "model": info.embedding}
-    terminal.answer(answer, f"{place.store}: {made}", as_json=as_json)
+    terminal.answer(answer, f"{place.store}: {made}")
     for finding in refused_embeddings(refused):
         terminal.report("error", f"{place.store}: {finding.message}")
     if waiting := info.waiting - len(refused):

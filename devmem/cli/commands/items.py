@@ -41,8 +41,8 @@ from devmem.cli.options import (
 from devmem.cli.targets import (
     ANY_NUMBER,
     Archived,
-    AsJson,
     AsOf,
+    JsonTerminal,
     ReadPlace,
     StoreAddress,
     Target,
@@ -83,7 +83,7 @@ _IfVersion: TypeAlias = Annotated[
 
 
 def add(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     place: Annotated[
         StoreAddress,
         Target(words="TEXT", about="Text to remember; `-` reads standard input.", least=1, most=1, embedding=True),
@@ -104,7 +104,6 @@ def add(
     time: Time = None,
     expires: Expires = None,
     ttl: Ttl = None,
-    as_json: AsJson = False,
 ) -> None:
     """Remember a text.
 
@@ -139,14 +138,14 @@ def add(
     stored = f"stored {ids[0]}" if len(ids) == 1 else f"{number_of(new, 'item')} stored"
     told = [outcome.reason for outcome in outcomes if outcome.status.value == "quarantined"]
     text = "\n  ".join([f"{place.store}: {stored}; {number_of(total, 'item')} now", *told])
-    terminal.answer({"store": place.store, "ids": ids, "items": total}, text, as_json=as_json)
+    terminal.answer({"store": place.store, "ids": ids, "items": total}, text)
 
 
 _OPTIONS: Final = "--metadata, --remove, --time, --expires-at, --ttl or --trust"
 
 
 def update(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     place: Annotated[
         StoreAddress,
         Target(words="[ID] [TEXT]", about="Id of the item, and its new text; `-` reads standard input.", most=2),
@@ -173,7 +172,6 @@ def update(
     ] = False,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason of --approve, for the history.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the items that match.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Change an item and keep its id, or change every item that matches.
 
@@ -227,7 +225,7 @@ def update(
         else:
             item = memory.update(found, read_stdin() if text == STDIN else text, if_version=if_version, **changes)
             answer, told = StoredMemory.of(item), f"changed {item.id}"
-    terminal.answer(answer, f"{place.store}: {told}", as_json=as_json)
+    terminal.answer(answer, f"{place.store}: {told}")
 
 
 def _changes(
@@ -253,14 +251,13 @@ def _changes(
 
 
 def count(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     place: ReadPlace,
     selection: EverySelection,
     by: Annotated[
         str | None, typer.Option("--by", metavar="KEY", help="Count each value of `user`, `agent`, `metadata.KEY` ...")
     ] = None,
     archived: Archived = False,
-    as_json: AsJson = False,
 ) -> None:
     """Count items, or those with each value of a key.
 
@@ -281,8 +278,8 @@ def count(
             total = Memory(store).count(where=selection.where, user=ANY)
             found = [] if by is None else Memory(store).count(by=by, where=selection.where, user=ANY)
     if by is None:
-        terminal.answer({"count": total}, f"{total:,}", as_json=as_json)
-    elif as_json:
+        terminal.answer({"count": total}, f"{total:,}")
+    elif terminal.as_json:
         terminal.json({"count": total, "values": [{"value": value, "count": number} for value, number in found]})
     else:
         named = ["" if value is None else json.dumps(value, ensure_ascii=False) for value, _ in found]
@@ -291,7 +288,7 @@ def count(
 
 
 def list_items(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     place: ReadPlace,
     selection: EverySelection,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of items.")] = 10,
@@ -306,7 +303,6 @@ def list_items(
     tombstones: Annotated[
         bool, typer.Option("--tombstones", help="What erased texts left to keep them out; see `devmem forget`.")
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """List items, the newest first.
 
@@ -328,14 +324,14 @@ def list_items(
         raise CommandError("give one of --as-of, --archived, --quarantined, --stale and --tombstones.")
     with opened_if_written(terminal, place, looking=True, as_of=as_of, archived=archived) as store:
         if tombstones:
-            _list_tombstones(terminal, store, as_json=as_json)
+            _list_tombstones(terminal, store)
             return
         if stale:
-            _list_stale(terminal, store, selection.where, slice(offset, offset + limit), as_json=as_json)
+            _list_stale(terminal, store, selection.where, slice(offset, offset + limit))
             return
         where = selection.where & QUARANTINED if quarantined else selection.where
         items = [] if store is None else store.recent(limit, where, order=order, offset=offset)
-    if as_json:
+    if terminal.as_json:
         terminal.json([StoredMemory.of(item) for item in items])
     elif quarantined:
         rows = [
@@ -349,14 +345,14 @@ def list_items(
         terminal.table(zoned(("date", "id", "source", "text")), listed)
 
 
-def _list_stale(terminal: Terminal, store: MemoryBase | None, where: Filter, page: slice, *, as_json: bool) -> None:
+def _list_stale(terminal: Terminal, store: MemoryBase | None, where: Filter, page: slice) -> None:
     from devmem.server.requests import StoredMemory
     from devmem.stores.staleness import stale_items
 
     stale = [] if store is None else stale_items(store)
     now = clock.time()
     found = [each for each in stale if where.admits(each.item, now)][page]
-    if as_json:
+    if terminal.as_json:
         terminal.json(
             [{"item": StoredMemory.of(one.item), "reason": one.reason, "parent": one.parent} for one in found]
         )
@@ -365,11 +361,11 @@ def _list_stale(terminal: Terminal, store: MemoryBase | None, where: Filter, pag
         terminal.table(("id", "reason", "source", "text"), rows)
 
 
-def _list_tombstones(terminal: Terminal, store: MemoryBase | None, *, as_json: bool) -> None:
+def _list_tombstones(terminal: Terminal, store: MemoryBase | None) -> None:
     from devmem.stores.abilities import tombstones_of
 
     found = [] if store is None else tombstones_of(store).tombstones()
-    if as_json:
+    if terminal.as_json:
         terminal.json(found)
     else:
         rows = [(one.id[:8], date_text(one.erased_at), str(one.texts), str(one.sentences)) for one in found]
@@ -377,13 +373,12 @@ def _list_tombstones(terminal: Terminal, store: MemoryBase | None, *, as_json: b
 
 
 def get(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     place: Annotated[
         StoreAddress, Target(words="ID...", about="Ids of the items.", least=1, most=ANY_NUMBER, reading=True)
     ],
     as_of: AsOf = None,
     archived: Archived = False,
-    as_json: AsJson = False,
 ) -> None:
     """Show whole items.
 
@@ -400,7 +395,7 @@ def get(
             ids = full_ids(store, ids) or ()
             items = store.get(ids)
     forms = [StoredMemory.of(item) for item in items]
-    if as_json:
+    if terminal.as_json:
         terminal.json(forms)
     else:
         for form in forms:

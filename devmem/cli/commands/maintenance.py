@@ -11,7 +11,7 @@ import typer
 
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.targets import (
-    AsJson,
+    JsonTerminal,
     Session,
     check_session,
     load,
@@ -43,14 +43,13 @@ _Examined: TypeAlias = Annotated[
 
 
 def doctor(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     place: _Examined,
     session: Session = DEFAULT_SESSION,
     salvage: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write every readable item into this file, to import again.")
     ] = None,
     fix: Annotated[bool, typer.Option("--fix", help="Rebuild what can be rebuilt.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Examine what stores keep on disk, and mend it.
 
@@ -81,7 +80,7 @@ def doctor(
     if salvage is not None and found is not None:
         saved = _salvage(found, salvage)
         terminal.report("note", f"{number_of(saved, 'item')} written to {salvage}; `devmem import` reads them")
-    if as_json:
+    if terminal.as_json:
         mended = {} if repaired is None else {"repaired": repaired}
         terminal.json([{"store": name or None, **_json_of(report), **mended} for name, report in reports])
     else:
@@ -155,12 +154,11 @@ def _salvage(found: Examination, out: Path) -> int:
 
 
 def backup(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store.")],
     copy: Annotated[Path, typer.Argument(metavar="COPY", help="File to write, which must not exist; or to restore.")],
     restore: Annotated[bool, typer.Option("--restore", help="Put COPY in the place of FILE instead.")] = False,
     force: Annotated[bool, typer.Option("--force", help="With --restore: replace the items of FILE.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Copy the file of a store while it is in use, or restore a copy.
 
@@ -185,7 +183,7 @@ def backup(
             )
         items -= kept_out
         answer = {"file": str(file), "items": items, "kept_out": kept_out}
-        terminal.answer(answer, f"{file}: {number_of(items, 'item')}", as_json=as_json)
+        terminal.answer(answer, f"{file}: {number_of(items, 'item')}")
         return
     if force:
         raise CommandError("--force is of --restore; a copy never replaces a file.")
@@ -195,4 +193,4 @@ def backup(
         record_backup(file, copy, items=items, made_at=time.time())
     except CollectionError as error:
         terminal.report("warning", f"`devmem forget` will not name this backup: {error}")
-    terminal.answer({"file": str(copy), "items": items}, f"{copy}: {number_of(items, 'item')}", as_json=as_json)
+    terminal.answer({"file": str(copy), "items": items}, f"{copy}: {number_of(items, 'item')}")

@@ -14,7 +14,7 @@ from devmem.cli.commands.agents import HookTime, run_hook
 from devmem.cli.failures import usage_errors
 from devmem.cli.options import AllUsers, as_typer, checked_name, named_scope
 from devmem.cli.targets import (
-    AsJson,
+    JsonTerminal,
     MemoryPlace,
     OptionalStore,
     Session,
@@ -209,7 +209,7 @@ token = typer.Typer(
 
 
 def add(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, and by default of its user.")],
     user: Annotated[str | None, typer.Option(metavar="ID", help="User whose memories it reaches.")] = None,
     unscoped: Annotated[bool, typer.Option("--unscoped", help="Reach unscoped memories.")] = False,
@@ -219,7 +219,6 @@ def add(
     read_only: Annotated[bool, typer.Option("--read-only", help="Allow no changes.")] = False,
     expires: Annotated[str | None, typer.Option(metavar="TIME", help="Refuse it after a time such as 30d.")] = None,
     tokens: _File = _DEFAULT,
-    as_json: AsJson = False,
 ) -> None:
     """Make a token and print it.
 
@@ -244,18 +243,18 @@ def add(
             read_only=read_only,
             lifetime=None if expires is None else parse_duration(expires),
         )
-    terminal.answer({"name": name, "token": secret}, secret, as_json=as_json)
+    terminal.answer({"name": name, "token": secret}, secret)
     terminal.report("note", f"{tokens} keeps only its hash: store it now, it is not shown again")
 
 
-def list_tokens(terminal: Terminal, tokens: _File = _DEFAULT, as_json: AsJson = False) -> None:
+def list_tokens(terminal: JsonTerminal, tokens: _File = _DEFAULT) -> None:
     """List the tokens, but not their secrets.
 
     Examples:
         devmem token list
     """
     found = _existing(tokens).tokens()
-    if as_json:
+    if terminal.as_json:
         terminal.json([one.model_dump(exclude={"digest"}) for one in found])
     else:
         terminal.table(zoned(("name", "reaches", "may", "created", "expires")), [_row(one) for one in found])

@@ -22,7 +22,7 @@ from devmem.cli.inputs import (
 )
 from devmem.cli.options import Selection
 from devmem.cli.targets import (
-    AsJson,
+    JsonTerminal,
     MemoryPlace,
     Session,
     StoreAddress,
@@ -97,7 +97,7 @@ def log_of(memory: MemoryBase, name: str) -> InteractionLog:
 
 
 def log(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     memory: MemoryPlace,
     selection: Selection,
     words: Annotated[
@@ -116,7 +116,6 @@ def log(
     step: Annotated[int | None, typer.Option(metavar="N", help="Show what an agent was shown at this step.")] = None,
     run: Annotated[str | None, typer.Option(metavar="RUN", help="With --shown: only steps of this run.")] = None,
     node: Annotated[str | None, typer.Option(metavar="ID", help="With --shown: only steps of this node.")] = None,
-    as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
     """List conversations and traces, show or draw one, or show what agents were shown.
@@ -144,7 +143,7 @@ def log(
             raise CommandError(
                 "--shown and --step are of a workflow; with them go --run, --node, one --id and --limit."
             )
-        _shown(terminal, memory, session, step, run, node, next(iter(ids or ()), None), newest, as_json=as_json)
+        _shown(terminal, memory, session, step, run, node, next(iter(ids or ()), None), newest)
         return
     if run is not None or node is not None:
         raise CommandError("--run and --node are of --shown.")
@@ -156,13 +155,13 @@ def log(
     if trace is not None and (draws or conversation is not None):
         raise CommandError("--trace shows one trace: give neither a CONVERSATION nor a format with it.")
     if draws:
-        _draw(terminal, place, conversation, drawing, output, ids, newest, selection.where, as_json=as_json)
+        _draw(terminal, place, conversation, drawing, output, ids, newest, selection.where)
         return
     with opened_existing(terminal, place, looking=True) as store:
         if trace is None and conversation is None:
-            _list(terminal, store, as_json=as_json)
+            _list(terminal, store)
         else:
-            _show(terminal, store, trace, conversation, length=None if full else SHOWN, as_json=as_json)
+            _show(terminal, store, trace, conversation, length=None if full else SHOWN)
 
 
 def _show(
@@ -172,7 +171,6 @@ def _show(
     conversation: str | None,
     *,
     length: int | None,
-    as_json: bool,
 ) -> None:
     """Print a trace as a tree, or a conversation as a timeline."""
     kept = log_of(store, store.name)
@@ -182,7 +180,7 @@ def _show(
     else:
         records = kept.log(full_scope_id(store, "conversation", conversation or ""))
         lines, what = timeline_lines(records, length=length), f"conversation {conversation!r}"
-    if as_json:
+    if terminal.as_json:
         terminal.json([record.to_json() for record in records])
     elif not records:
         raise CommandError(f"nothing is recorded of {what}.")
@@ -191,7 +189,7 @@ def _show(
             terminal.print(line)
 
 
-def _list(terminal: Terminal, store: MemoryBase, *, as_json: bool) -> None:
+def _list(terminal: Terminal, store: MemoryBase) -> None:
     """Print the conversations and traces of a store, those with the most records first."""
     log_of(store, store.name)
     whole = Memory(store)
@@ -201,7 +199,7 @@ def _list(terminal: Terminal, store: MemoryBase, *, as_json: bool) -> None:
         for value, count in whole.count(by=kind, user=ANY)
         if value is not None
     ]
-    if as_json:
+    if terminal.as_json:
         terminal.json([{"kind": kind, "id": value, "records": count} for kind, value, count in rows])
     else:
         shown = [(kind, value, f"{count:,}") for kind, value, count in rows]
@@ -217,12 +215,10 @@ def _draw(
     ids: list[str] | None,
     newest: int | None,
     where: Filter,
-    *,
-    as_json: bool,
 ) -> None:
     """Draw who sent what to whom, as the items of a store say."""
     chosen = drawing or _BY_SUFFIX.get(output.suffix.lower() if output else "", FlowFormat.MERMAID)
-    if chosen is FlowFormat.PNG and output is None and not as_json:
+    if chosen is FlowFormat.PNG and output is None and not terminal.as_json:
         raise CommandError("`--format png` needs a file: add --output FILE.png.")
     check_anything_there(place)
     check_output(place, output)
@@ -230,7 +226,7 @@ def _draw(
         if conversation is not None:
             where &= Filter(scope=Scope(conversation=full_scope_id(source, "conversation", conversation)))
         transfers = transfers_of(pick(source, ids, newest, where))
-    if as_json:
+    if terminal.as_json:
         terminal.json(transfers)
     elif not transfers:
         raise CommandError(f"no matching item of memory store {place.store!r} records a message; nothing was drawn.")
@@ -256,8 +252,6 @@ def _shown(
     node: str | None,
     item: str | None,
     newest: int | None,
-    *,
-    as_json: bool,
 ) -> None:
     """List the steps at which the agents of a workflow were shown something, or show one of them."""
     workflow = load(terminal, Path(memory))
@@ -266,12 +260,12 @@ def _shown(
         advice = "run it again" if workflow.record_recalls else "add `record_recalls: true` to it and run it"
         raise CommandError(f"nothing is recorded of {memory} in {log.file}; {advice}.")
     if step is not None:
-        _show_step(terminal, log, step, as_json=as_json)
+        _show_step(terminal, log, step)
         return
     run = None if run is None else whole_id("run", run, [one.run for one in log.runs(limit=10_000) if one.run])
     item = None if item is None else whole_id("item", item, log.items(item))
     found = log.recalls(run=run, node=node, item=item, limit=newest or _STEPS)
-    if as_json:
+    if terminal.as_json:
         terminal.json(found)
     else:
         terminal.table(zoned(_COLUMNS), list(map(_row, found)), numbers=("step", "shown", "left out", "tokens"))
@@ -291,11 +285,11 @@ def _row(recall: Recall) -> tuple[str, ...]:
     )
 
 
-def _show_step(terminal: Terminal, log: RecallLog, step: int, *, as_json: bool) -> None:
+def _show_step(terminal: Terminal, log: RecallLog, step: int) -> None:
     recall = log.recall(step)
     if recall is None:
         raise CommandError(f"there is no step {step} in {log.file}; it may be older than the retention.")
-    if as_json:
+    if terminal.as_json:
         terminal.json(recall)
         return
     budget = "" if recall.budget is None else f" of {recall.budget:,}"

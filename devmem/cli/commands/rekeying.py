@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from devmem.cli.targets import AsJson, load, require_path
-from devmem.cli.terminal import Terminal
+from devmem.cli.targets import JsonTerminal, load, require_path
 from devmem.encryption.keys import (
     HEADER_BYTES,
     StoreKey,
@@ -31,13 +30,12 @@ _WORKFLOWS: Final = (".yaml", ".yml")
 
 
 def rekey(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     place: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store, or a workflow (YAML).")],
     new_key_file: Annotated[
         Path | None, typer.Option("--new-key-file", metavar="FILE", help="The new key; or the variable DEVMEM_NEW_KEY.")
     ] = None,
     plain: Annotated[bool, typer.Option("--plain", help="Decrypt: write plain files.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Encrypt a memory, change its key, or decrypt it.
 
@@ -62,7 +60,7 @@ def rekey(
         _check_file(place, encrypts=new is not None)
     changed = rekey_files(places, old, new)
     answer = {"files": [str(file) for file in changed], "encrypted": new is not None}
-    terminal.answer(answer, f"{place}: {_told(len(changed), plain=new is None)}", as_json=as_json)
+    terminal.answer(answer, f"{place}: {_told(len(changed), plain=new is None)}")
 
 
 def _told(changed: int, *, plain: bool) -> str:

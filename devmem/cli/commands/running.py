@@ -20,8 +20,8 @@ from devmem.cli.failures import EXIT_PARTLY, unknown
 from devmem.cli.inputs import STDIN, UTF8_MARK, read_stdin
 from devmem.cli.options import AllUsers, checked_name, report_left_out
 from devmem.cli.targets import (
-    AsJson,
     AskedAtOption,
+    JsonTerminal,
     Session,
     WorkflowFile,
     asked_at_of_option,
@@ -51,18 +51,17 @@ class RunPrinter:
     """Prints runs as they end, and reports on stderr what was stored, skipped, left out or failed."""
 
     def __init__(
-        self, terminal: Terminal, *, with_memory: bool, as_json: bool, each: bool, streamed: StreamPrinter | None = None
+        self, terminal: Terminal, *, with_memory: bool, each: bool, streamed: StreamPrinter | None = None
     ) -> None:
         """Choose what is printed.
 
         Args:
             terminal: where to print.
             with_memory: whether to show what each node recalled and wrote.
-            as_json: whether to print one JSON object for each run.
             each: whether each run has its own line about what was stored, instead of one for all of them.
             streamed: has printed the answers while they came; None where nothing has.
         """
-        self._terminal, self._with_memory, self._as_json = terminal, with_memory, as_json
+        self._terminal, self._with_memory, self._terminal.as_json = terminal, with_memory, terminal.as_json
         self._each, self._streamed = each, streamed
         self._writes: Writes = Counter()
         self.keeps_writes = True
@@ -75,7 +74,7 @@ class RunPrinter:
     def show(self, text: str, result: RunResult) -> None:
         """Print one run."""
         terminal = self._terminal
-        if self._as_json:
+        if self._terminal.as_json:
             terminal.json(_run_json(text, result))
         elif self._streamed is not None:
             self._streamed.finish()
@@ -98,7 +97,7 @@ class RunPrinter:
         """Print what was done of a run that failed."""
         if self._streamed is not None:
             self._streamed.finish()
-        if isinstance(error, NodeFailedError) and self._as_json:
+        if isinstance(error, NodeFailedError) and self._terminal.as_json:
             failed = _run_json(text, RunResult(nodes=error.nodes, output=""))
             self._terminal.json(failed | {"answer": None, "error": {"node": error.node, "message": str(error)}})
         elif isinstance(error, NodeFailedError) and (writes := writes_of(error.nodes)):
@@ -109,12 +108,12 @@ class RunPrinter:
 
     def finish(self) -> None:
         """Report what all runs stored, unless each of them did."""
-        if self.done and not self._each and not self._as_json:
+        if self.done and not self._each and not self._terminal.as_json:
             self._terminal.report("note", f"memory: {writes_text(self._writes)}")
 
     def _report(self, result: RunResult) -> None:
         """Report what one run stored and cost, and which tools its models want to be called."""
-        if not self._as_json:
+        if not self._terminal.as_json:
             self._terminal.report("note", f"memory: {writes_text(writes_of(result.nodes))}", repeat=True)
             if result.trace is not None:
                 self._terminal.report("note", f"recorded as trace {result.trace}")
@@ -356,7 +355,7 @@ _User: TypeAlias = Annotated[
 
 
 def run(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     file: WorkflowFile,
     text: _Input = None,
     input_file: _InputFile = None,
@@ -370,7 +369,6 @@ def run(
     asked_at: AskedAtOption = None,
     show_memory: _ShowMemory = False,
     stream: _Stream = False,
-    as_json: AsJson = False,
 ) -> None:
     """Run a workflow's agents with their memories.
 
@@ -380,7 +378,7 @@ def run(
         devmem run team.yaml --input "When is the launch?" --show-memory
         devmem run devall.yaml --chat extractive --embedding none --input "Hello."
     """
-    if stream and (show_memory or as_json):
+    if stream and (show_memory or terminal.as_json):
         raise CommandError("--stream prints answers while they come; it goes with neither --json nor --show-memory.")
     workflow = load(terminal, file)
     check_session(workflow, session)
@@ -397,7 +395,7 @@ def run(
     except OSError as error:
         raise CommandError(f"{error.filename}: cannot be attached: {error.strerror or error}") from error
     inputs, streamed = _find_inputs(terminal, text, input_file), StreamPrinter(terminal) if stream else None
-    printer = RunPrinter(terminal, with_memory=show_memory, as_json=as_json, each=inputs.few, streamed=streamed)
+    printer = RunPrinter(terminal, with_memory=show_memory, each=inputs.few, streamed=streamed)
     printer.keeps_writes = not workflow.transaction
     models, when = configured_chat_models(workflow), asked_at_of_option(asked_at)
     with ExitStack() as stack:

@@ -12,7 +12,7 @@ import typer
 
 from devmem.cli.inputs import full_id, full_run, short_run
 from devmem.cli.targets import (
-    AsJson,
+    JsonTerminal,
     MemoryPlace,
     OptionalStore,
     Session,
@@ -40,14 +40,13 @@ _COLUMNS = ("run", "state", "started", "ended", "changes", "by")
 
 
 def runs(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     memory: MemoryPlace,
     store: OptionalStore = None,
     commit: Annotated[str | None, typer.Option(metavar="RUN", help="Commit this pending run.")] = None,
     discard: Annotated[str | None, typer.Option(metavar="RUN", help="Discard this pending run.")] = None,
     revert: Annotated[str | None, typer.Option(metavar="RUN", help="Undo this committed run.")] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest runs.")] = 20,
-    as_json: AsJson = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
     """List the runs of a memory, end those that are pending, or undo one.
@@ -89,7 +88,7 @@ def runs(
                 if info is not None
             ]
             found = sorted(found, key=lambda each: -each[1].started_at)[:limit]
-    if as_json:
+    if terminal.as_json:
         terminal.json([{"store": name, **asdict(info)} for name, info in found])
     elif revert is not None:
         for name, info in found:
@@ -130,12 +129,11 @@ def _opened(terminal: Terminal, every: Sequence[StoreAddress], *, looking: bool)
 
 
 def history(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     place: Annotated[StoreAddress, Target(words="[ID]", about="Id of one item.", most=1, reading=True)],
     since: Annotated[str | None, typer.Option("--from", metavar="TIME", help="What changed from this time on.")] = None,
     until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="The later time; now by default.")] = None,
     run: Annotated[str | None, typer.Option(metavar="RUN", help="What this run changed, or is about to.")] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show the versions of an item, or what changed between two times or in a run.
 
@@ -152,13 +150,13 @@ def history(
     with opened_existing(terminal, place, looking=True) as store:
         versions = versions_of(store)
         if place.words:
-            _show_versions(terminal, store, place.words[0], as_json=as_json)
+            _show_versions(terminal, store, place.words[0])
             return
         if since is not None:
             found = versions.diff(*period_of_options(since, until))
         else:
             found = versions.diff(full_run([store], run or ""))
-    if as_json:
+    if terminal.as_json:
         terminal.json(
             [
                 {
@@ -176,12 +174,12 @@ def history(
     terminal.table(("change", "id", "before", "after"), rows)
 
 
-def _show_versions(terminal: Terminal, store: MemoryBase, item_id: str, *, as_json: bool) -> None:
+def _show_versions(terminal: Terminal, store: MemoryBase, item_id: str) -> None:
     """Print a row for each version of an item, and one for the deletion that ended the last of them, if any did."""
     versions = versions_of(store).history(full_id(store, item_id))
     if not versions:
         raise CommandError(f"memory store {store.name!r} has no version of an item {item_id!r}.")
-    if as_json:
+    if terminal.as_json:
         terminal.json(
             [
                 {"item": StoredMemory.of(one.item), "replaced": one.replaced, "began": one.began, "ended": one.ended}

@@ -12,9 +12,9 @@ import typer
 from devmem.cli.options import VisibleSelection, report_hidden
 from devmem.cli.targets import (
     Archived,
-    AsJson,
     AskedAtOption,
     AsOf,
+    JsonTerminal,
     ReadPlace,
     StoreAddress,
     Target,
@@ -129,7 +129,7 @@ def show_groups(terminal: Terminal, groups: Sequence[HitGroup], *, explain: bool
 
 
 def search(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     place: Annotated[
         StoreAddress,
         Target(words="QUERY", about="Words or a question.", least=1, most=1, reading=True, embedding=True),
@@ -150,7 +150,6 @@ def search(
         bool, typer.Option("--explain", help="Show why each item was found, and what was left out.")
     ] = False,
     grouped: Annotated[bool, typer.Option("--by-conversation", help="Find conversations instead of items.")] = False,
-    as_json: AsJson = False,
     asked_at: AskedAtOption = None,
     as_of: AsOf = None,
     archived: Archived = False,
@@ -187,7 +186,7 @@ def search(
         report = SearchReport()
         if grouped:
             groups = store.search_conversations(query) if store is not None else []
-            if as_json:
+            if terminal.as_json:
                 waiting = waiting_ids(hit for group in groups for hit in group.hits)
                 terminal.json(
                     [{**asdict(replace(each, hits=())), "hits": ranked(each.hits, waiting)} for each in groups]
@@ -196,14 +195,14 @@ def search(
                 show_groups(terminal, groups, explain=explain)
         else:
             report = store.search(query) if store is not None else SearchReport()
-            if as_json:
+            if terminal.as_json:
                 hits = ranked(report.hits)
                 terminal.json({**asdict(replace(report, hits=())), "hits": hits} if explain else hits)
             elif explain:
                 show_report(terminal, report)
             else:
                 show_hits(terminal, report.hits)
-        if not as_json and not (groups if grouped else report.hits):
+        if not terminal.as_json and not (groups if grouped else report.hits):
             terminal.report("note", "nothing was found")
         if store is not None:
             report_hidden(terminal, store, selection.visible)
@@ -229,14 +228,13 @@ class _Language(StrEnum):
 
 
 def context(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     place: ReadPlace,
     selection: VisibleSelection,
     max_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Estimated tokens of the text.")] = 2000,
     language: Annotated[
         _Language | None, typer.Option(help="Language of the sentences; the store's by default.")
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Print what an agent may know of a conversation, for a prompt.
 
@@ -263,5 +261,5 @@ def context(
             report_hidden(terminal, found, where)
             if not text:
                 terminal.report("note", "nothing is recorded")
-    if text or as_json:
-        terminal.answer({"store": place.store, "text": text}, text, as_json=as_json)
+    if text or terminal.as_json:
+        terminal.answer({"store": place.store, "text": text}, text)

@@ -12,7 +12,7 @@ import typer
 from devmem.cli.commands.consolidate import facts_text
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.targets import (
-    AsJson,
+    JsonTerminal,
     OptionalStore,
     Session,
     StoreAddress,
@@ -44,7 +44,7 @@ _COUNTED: Final = {"agents": "agent", "users": "user", "source_kinds": "kind of 
 
 
 def stores(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     memory: Annotated[
         str | None,
         typer.Argument(metavar="[MEMORY]", help="A file or a workflow; without it, the store types are listed."),
@@ -53,7 +53,6 @@ def stores(
     days: Annotated[int, typer.Option("--days", metavar="N", min=1, help="Number of the last days.")] = 14,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Values of each kind.")] = 10,
     session: Session = DEFAULT_SESSION,
-    as_json: AsJson = False,
 ) -> None:
     """List the store types, or show what is in a memory's stores, and where.
 
@@ -77,7 +76,7 @@ def stores(
     if addresses and addresses[0].workflow.file is not None:
         log = RecallLog(session_folder(addresses[0].workflow, session) / STATE_FILE)
         recalls = log.statistics(limit) if log.file.exists() else None
-    if as_json:
+    if terminal.as_json:
         terminal.json({"stores": rows, "types": types, "recalls": recalls})
     else:
         _print_sizes(terminal, rows)

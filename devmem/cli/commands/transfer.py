@@ -23,8 +23,8 @@ from devmem.cli.options import Fields, Selection, checked_fields, named_scope
 from devmem.cli.targets import (
     ANY_NUMBER,
     Archived,
-    AsJson,
     AsOf,
+    JsonTerminal,
     ReadPlace,
     Session,
     StoreAddress,
@@ -88,7 +88,7 @@ _ONCE: Final = "items that are stored already are not stored twice."
 
 
 def import_data(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     place: Annotated[
         StoreAddress,
         Target(words="DATA...", about="Files, folders, zip files; - is stdin.", least=1, most=ANY_NUMBER),
@@ -107,7 +107,6 @@ def import_data(
         bool,
         typer.Option("--dry-run", help="Check the files, show what was understood and left out, and store nothing."),
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Fill a store from data files.
 
@@ -134,12 +133,12 @@ def import_data(
             for word in place.words
             for file, name in _files(word, Path(folder))
         ]
-        take = partial(_check, terminal, shown=not as_json)
+        take = partial(_check, terminal, shown=not terminal.as_json)
         if not dry_run:
             check_lasting(make(place), "an import")
             target = stack.enter_context(opened(terminal, place, save=True))
             filler = Filler(target, fields=fields, scope=scope)
-            take = partial(_fill, terminal, filler, shown=not as_json)
+            take = partial(_fill, terminal, filler, shown=not terminal.as_json)
         for name, open_file in files:
             try:
                 read.append({"file": name, **take(name, open_file)})
@@ -152,10 +151,10 @@ def import_data(
         if not dry_run:
             total = target.count()
             text = f"{place.store}: {_counted(filler.counts)}; the store has {number_of(total, 'item')} now"
-            terminal.answer({"store": place.store, "files": read, "items": total}, text, as_json=as_json)
+            terminal.answer({"store": place.store, "files": read, "items": total}, text)
             for note in filler.notes():
                 terminal.report("warning", note)
-        elif as_json:
+        elif terminal.as_json:
             terminal.json({"files": read})
     if len(files) > 1 and not any("format" in one for one in read):
         raise CommandError("none of the files could be read.")
@@ -362,13 +361,12 @@ _IN_ONE_WORKFLOW: Final = 3
 
 
 def copy(
-    terminal: Terminal,
+    terminal: JsonTerminal,
     places: Places,
     into: Annotated[
         str | None, typer.Option(metavar="STORE", help="Of a workflow alone: only the copies in this store.")
     ] = None,
     session: Session = DEFAULT_SESSION,
-    as_json: AsJson = False,
 ) -> None:
     """Copy every item of one store into another.
 
@@ -386,7 +384,7 @@ def copy(
         devmem copy team.yaml --into writer_notes
     """
     if len(places) == 1 and is_workflow(places[0]):
-        _copy_by_rules(terminal, Path(places[0]), into, session, as_json=as_json)
+        _copy_by_rules(terminal, Path(places[0]), into, session)
         return
     if into is not None:
         raise CommandError("--into is of a workflow alone, whose rules say what to copy.")
@@ -402,12 +400,10 @@ def copy(
         names = location_without_credentials(places[0]), location_without_credentials(places[1])
     else:
         raise CommandError("expected FROM TO, two memories, or FILE FROM TO, a workflow and two of its stores.")
-    _copy(terminal, source, target, names, as_json=as_json)
+    _copy(terminal, source, target, names)
 
 
-def _copy(
-    terminal: Terminal, source: StoreAddress, target: StoreAddress, names: tuple[str, str], *, as_json: bool
-) -> None:
+def _copy(terminal: Terminal, source: StoreAddress, target: StoreAddress, names: tuple[str, str]) -> None:
     first, second = names
     if first == second:
         raise CommandError(f"memory store {first!r} cannot be copied into itself.")
@@ -423,7 +419,7 @@ def _copy(
         with terminal.progress(f"{first} -> {second}", origin.count()) as bar:
             report = copy_items(origin, place, lambda done: bar.advance(bar.task_ids[0], done))
         total = place.count()
-    if as_json:
+    if terminal.as_json:
         terminal.json(
             {**to_jsonable_python(report), "counts": +report.counts, "identical": report.identical, "items": total}
         )
@@ -433,7 +429,7 @@ def _copy(
         raise typer.Exit(EXIT_PARTLY)
 
 
-def _copy_by_rules(terminal: Terminal, file: Path, into: str | None, session: str, *, as_json: bool) -> None:
+def _copy_by_rules(terminal: Terminal, file: Path, into: str | None, session: str) -> None:
     """Copy records of the global memory again into the stores that the rules of a workflow name."""
     workflow = load(terminal, file)
     block = workflow.conversation
@@ -454,7 +450,7 @@ def _copy_by_rules(terminal: Terminal, file: Path, into: str | None, session: st
                 opened(terminal, StoreAddress(workflow=workflow, store=rule.into, session=session), save=True)
             )
             done.append((rule, *rebuild_view(source, rule, target)))
-    if as_json:
+    if terminal.as_json:
         terminal.json([{"store": rule.into, "records": count, "added": added} for rule, count, added in done])
         return
     for rule, count, added in done:
