@@ -350,10 +350,8 @@ class _Addition:
         without = (prepared.item.id for prepared in batch if prepared.embeddings is None)
         if kept := [item_id for item_id in without if item_id in self._stored]:
             self._embeddings = self._tables.embeddings(kept, self._writer.state.shown)
-        if unique is Unique.CONTENT:
-            self._read_holders(batch)
-
-    def _read_holders(self, batch: Sequence[PreparedItem]) -> None:
+        if unique is not Unique.CONTENT:
+            return
         hashes = sorted({prepared.item.content_hash for prepared in batch})
         among, values = self._tables.dialect.among("content_hash", hashes)
         query = (

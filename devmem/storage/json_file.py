@@ -200,15 +200,6 @@ class JsonCollection:
         """Run an operation on the items that are in the file now, beside other readers."""
         return self._access.read(lambda: operation(locked(self._lock, self._current)))
 
-    def _read_vectors(self, operation: Callable[[StoredVectors], T]) -> T:
-        """Run an operation on the embeddings that are in the file now."""
-
-        def read() -> T:
-            self._current()
-            return operation(self._vectors)
-
-        return self._access.read(lambda: locked(self._lock, read))
-
     def _current(self) -> SqliteCollection:
         """Return the items that are in the file now."""
         self._check_open()
@@ -347,7 +338,7 @@ class JsonCollection:
 
     def unlabelled(self) -> list[MemoryItem]:
         """Return the items whose embedding names no model and was not settled, with that embedding."""
-        return self._read_vectors(StoredVectors.unlabelled)
+        return self._read(lambda _memory: self._vectors.unlabelled())
 
     def settle_unlabelled(self, items: Sequence[MemoryItem], *, same_model: bool) -> None:
         """Search by the embeddings of `unlabelled` items from now on, or keep them in the file alone."""
@@ -361,7 +352,7 @@ class JsonCollection:
 
     def kept_vectors(self) -> int:
         """Return the number of embeddings that stand in the file, but are not known to be of the collection's model."""
-        return self._read_vectors(StoredVectors.kept)
+        return self._read(lambda _memory: self._vectors.kept())
 
     def info(self) -> CollectionInfo:
         """Report what the collection is and how much it holds."""

@@ -54,23 +54,19 @@ def claim(tables: StoreTables, model: ModelIdentity | None, store_type: str | No
     if record and is_unowned:
         tables.set_property("store_type", store_type)
     if record and is_outdated:
-        _analyse_again(tables)
+        # Terms, cues and speaker of every version are of another version of the text analysis.
+        for row, body in tables.bodies():
+            item = tables.load(row, body)
+            tables.replace_terms(row, PreparedItem.of(item).terms())
+            statement = f"UPDATE items SET cues = ?, speaker = ? WHERE {tables.of} AND row = ?"
+            tables.change(statement, (int(cues_of_item(item)), speaker_of(item), row))
+        tables.note_other_terms()
+        tables.set_property("analysis", ANALYSIS_VERSION)
     if record and model is not None and is_new:
         tables.set_property("model", model.name)
         tables.set_property("dimension", model.dimension)
         tables.change(f"UPDATE items SET refusal = NULL WHERE {tables.of} AND refusal IS NOT NULL")
     return is_unowned or is_outdated or is_new
-
-
-def _analyse_again(tables: StoreTables) -> None:
-    """Replace terms, cues and speaker of every version: they are of another version of the text analysis."""
-    for row, body in tables.bodies():
-        item = tables.load(row, body)
-        tables.replace_terms(row, PreparedItem.of(item).terms())
-        statement = f"UPDATE items SET cues = ?, speaker = ? WHERE {tables.of} AND row = ?"
-        tables.change(statement, (int(cues_of_item(item)), speaker_of(item), row))
-    tables.note_other_terms()
-    tables.set_property("analysis", ANALYSIS_VERSION)
 
 
 def record_words_only(tables: StoreTables) -> None:

@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Final, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from devmem.errors import FilterError
 from devmem.model.fields import embedded_hash
@@ -270,7 +269,8 @@ _UNIT_ERROR: Final = 1e-5
 
 def unit_vectors(vectors: Vector) -> Vector | None:
     """Return vectors, shape (n, dimension), scaled to unit length; None when one of them is zero or not finite."""
-    lengths = _lengths(vectors)
+    # In 64 bits, as the square of a large component is infinite in 32.
+    lengths = np.asarray(np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)))
     # Without numpy, which takes three times as long for the few vectors of an item.
     if all(abs(length - 1) < _UNIT_ERROR for length in lengths.tolist()):
         return vectors
@@ -289,11 +289,6 @@ def usable_embeddings(item_id: str, embeddings: PassageEmbeddings | None) -> Pas
         _LOG.warning("item %r: its embedding is zero or not finite; it waits for another one.", item_id)
         return None
     return embeddings if vectors is embeddings.vectors else replace(embeddings, vectors=vectors)
-
-
-def _lengths(vectors: Vector) -> NDArray[np.float64]:
-    # In 64 bits, as the square of a large component is infinite in 32.
-    return np.asarray(np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)))
 
 
 def embeddings_from(found: Sequence[tuple[Vector, bytes | None]], content_hash: str) -> PassageEmbeddings:

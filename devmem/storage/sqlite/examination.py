@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -72,29 +73,18 @@ class Examination:
     """The state of a collection's file."""
 
     path: Path
-    facts: dict[str, str | int | None] = field(default_factory=dict)
-    """Recorded properties: `format`, `store_type`, `model`, `dimension`, ..."""
-    counts: dict[str, int] = field(default_factory=dict)
-    """Items, passages, vectors, token codes, and items that are `waiting` for their embedding."""
+    facts: dict[str, Fact] = field(default_factory=dict)
+    """Type and model of the store; numbers of items, passages, vectors, token codes, and items that are `waiting`."""
     damage: list[str] = field(default_factory=list)
     """Messages of SQLite about the file's structure; a file with any is never changed."""
     unreadable: dict[int, str] = field(default_factory=dict)
     """Items that cannot be read, by row number, and why."""
-    refused: dict[str, str] = field(default_factory=dict)
-    """Why the model does not embed items that wait by themselves, by id."""
-    attachments: list[Finding] = field(default_factory=list)
-    """Attachments that are missing or have another content."""
+    others: list[Finding] = field(default_factory=list)
+    """Attachments that are missing or have another content, and items that the model does not embed."""
     without_terms: list[int] = field(default_factory=list)
     """Versions, by row number, without any passage: no search finds them."""
     orphans: dict[str, int] = field(default_factory=dict)
     """Numbers of rows that belong to nothing, by what they are."""
-    leftovers: list[Path] = field(default_factory=list)
-    """Partial files of writers that were killed."""
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether nothing is lost and nothing needs to be rebuilt."""
-        return not (self.damage or self.unreadable or self.without_terms or self.attachments)
 
 
 def examine(path: Path) -> Examination:
@@ -104,13 +94,13 @@ def examine(path: Path) -> Examination:
         FileNotFoundError: there is no such file.
         CollectionDamagedError: it is not a file of devmem, or not even its first page can be read.
     """
-    found = Examination(path=path, leftovers=_leftovers(path))
+    found = Examination(path=path)
     with closing(connect_read_only(path)) as connection:
         try:
-            found.facts = read_meta(connection)
-            (found.facts["format"],) = connection.execute("PRAGMA user_version").fetchone()
-            messages = [row[0] for row in connection.execute(f"PRAGMA integrity_check({_MAX_MESSAGES})")]
-            found.damage = [] if messages == ["ok"] else messages
+            meta = read_meta(connection)
+            found.facts = {key: meta.get(key) for key in ("store_type", "model")}
+            messages = connection.execute(f"PRAGMA integrity_check({_MAX_MESSAGES})")
+            found.damage = [message for (message,) in messages if message != "ok"]
         except sqlite3.DatabaseError as error:
             found.damage = [str(error)]
         try:
@@ -129,25 +119,20 @@ def _read_tables(found: Examination, connection: sqlite3.Connection) -> None:
         sqlite3.DatabaseError: one cannot be read.
     """
     for name, query in _COUNTED.items():
-        (found.counts[name],) = connection.execute(query).fetchone()
+        (found.facts[name],) = connection.execute(query).fetchone()
     for name, (table, condition) in _ORPHANS.items():
         (number,) = connection.execute(f"SELECT count(*) FROM {table} WHERE {condition}").fetchone()
         if number:
             found.orphans[name] = number
     found.without_terms = [row for (row,) in connection.execute(_WITHOUT_TERMS)]
-    refused = f"SELECT id, refusal FROM items WHERE {NOW} AND waiting AND refusal IS NOT NULL ORDER BY row"
-    found.refused = dict(connection.execute(refused).fetchall())
     used = "(SELECT DISTINCT sha256 FROM attachment_uses) LEFT JOIN attachments USING (sha256)"
     for name, content in connection.execute(f"SELECT sha256, content FROM {used}"):
         if content is None:
-            found.attachments.append(damage(f"attachment {name}: it is missing"))
+            found.others.append(damage(f"attachment {name}: it is missing"))
         elif hashlib.sha256(content).hexdigest() != name:
-            found.attachments.append(damage(f"attachment {name}: it has another content"))
-
-
-def _leftovers(path: Path) -> list[Path]:
-    names = sorted(path.parent.glob("*")) if path.parent.is_dir() else []
-    return [each for each in names if each.name.startswith(path.name) and _UNFINISHED.search(each.name)]
+            found.others.append(damage(f"attachment {name}: it has another content"))
+    refused = f"SELECT id, refusal FROM items WHERE {NOW} AND waiting AND refusal IS NOT NULL ORDER BY row"
+    found.others += refused_embeddings(dict(connection.execute(refused).fetchall()))
 
 
 def readable_items(path: Path, unreadable: dict[int, str]) -> Iterator[MemoryItem]:
@@ -312,23 +297,17 @@ def read_states(path: Path) -> dict[StateKey, bytes]:
 
 def report_of(found: Examination) -> FileReport:
     """Return the report of an examination."""
-    facts: dict[str, Fact] = {key: found.facts.get(key) for key in ("store_type", "model")}
-    facts.update(found.counts)
-    return FileReport(path=str(found.path), kind="collection", facts=facts, findings=list(_findings(found)))
-
-
-def _findings(found: Examination) -> Iterator[Finding]:
-    yield from (damage(f"structure: {message}") for message in found.damage)
-    for row, reason in list(found.unreadable.items())[:_SHOWN]:
-        yield damage(f"row {row} cannot be read: {reason}")
+    findings = [damage(f"structure: {message}") for message in found.damage]
+    findings += [damage(f"row {row} cannot be read: {why}") for row, why in islice(found.unreadable.items(), _SHOWN)]
     if len(found.unreadable) > _SHOWN:
-        yield damage(f"and {len(found.unreadable) - _SHOWN:,} more items cannot be read")
+        findings.append(damage(f"and {len(found.unreadable) - _SHOWN:,} more items cannot be read"))
     if count := len(found.without_terms):
-        yield damage(f"{count:,} item{'' if count == 1 else 's'} without terms, which no search finds")
-    yield from found.attachments
-    yield from refused_embeddings(found.refused)
-    yield from (unfinished(f"{count:,} {kind}") for kind, count in found.orphans.items())
-    yield from (unfinished(f"leftover of a killed writer: {path.name}") for path in found.leftovers)
+        findings.append(damage(f"{count:,} item{'' if count == 1 else 's'} without terms, which no search finds"))
+    findings += found.others
+    findings += [unfinished(f"{count:,} {kind}") for kind, count in found.orphans.items()]
+    beside = sorted(each.name for each in found.path.parent.glob("*") if each.name.startswith(found.path.name))
+    findings += [unfinished(f"leftover of a killed writer: {name}") for name in beside if _UNFINISHED.search(name)]
+    return FileReport(path=str(found.path), kind="collection", facts=found.facts, findings=findings)
 
 
 def inspect_file(location: str | Path, *, busy_timeout: float = 5.0) -> StoreMetadata | None:
@@ -368,10 +347,5 @@ def _recorded(path: Path, busy_timeout: float) -> StoreMetadata | None:
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             return None
         meta = read_meta(connection)
-    model = _text(meta.get("model"))
-    words_only = model is None and bool(meta.get(WORDS_ONLY))
-    return StoreMetadata(store_type=_text(meta.get("store_type")), model=model, words_only=words_only)
-
-
-def _text(value: str | int | None) -> str | None:
-    return None if value is None else str(value)
+    store_type, model = (None if (value := meta.get(key)) is None else str(value) for key in ("store_type", "model"))
+    return StoreMetadata(store_type=store_type, model=model, words_only=model is None and bool(meta.get(WORDS_ONLY)))

@@ -196,8 +196,18 @@ class SqliteTables(StoreTables):
 
     def embeddings(self, ids: Sequence[str], shown: str) -> dict[str, PassageEmbeddings]:
         """Return the embeddings of those of some items of a state that have them, by id."""
-        found = ((item_id, read_embeddings(self.connection, item_id, shown)) for item_id in ids)
-        return {item_id: each for item_id, each in found if each is not None}
+        found: dict[str, PassageEmbeddings] = {}
+        of_row = "SELECT passage, vector FROM passages JOIN vectors USING (passage) WHERE row = ? ORDER BY passage"
+        parts = f"SELECT passage, codes FROM passages CROSS JOIN tokens ON {PARTS_OF_PASSAGE} WHERE row = ? "
+        query = f"SELECT row, content_hash, CAST(body AS BLOB) FROM items WHERE id = ? AND {shown}"
+        for item_id in ids:
+            for row, content_hash, body in self.execute(query, (item_id,)):
+                if vectors := self.execute(of_row, (row,)):
+                    codes = dict(joined_codes(self.connection.execute(f"{parts} ORDER BY passage, part", (row,))))
+                    decoded = decode_vectors([vector for _, vector in vectors])
+                    each = zip(decoded, (codes.get(passage) for passage, _ in vectors), strict=True)
+                    found[item_id] = embeddings_from(list(each), stored_hash(content_hash, body))
+        return found
 
     def values(
         self, state: State, key: str, where: Filter, now: float, *, prefix: str, limit: int | None, offset: int
@@ -407,7 +417,11 @@ def insert_embeddings(connection: sqlite3.Connection, passages: Sequence[int], e
     """Insert the embeddings of an item's passages; a single vector is that of the first passage."""
     if len(encoding.vectors) not in (1, len(passages)):
         raise ValueError(f"{len(encoding.vectors)} embeddings for an item of {len(passages)} passages")
-    exact = keeps_exact(connection)
+    # To the last bit: those that the caller made, and all outside of a file, as a JSON file, which other programs may
+    # write, is held in memory and written again.
+    (_, _, file) = connection.execute("PRAGMA database_list").fetchone()
+    (model,) = connection.execute("SELECT value FROM meta WHERE key = 'model'").fetchone() or (None,)
+    exact = not file or (isinstance(model, str) and model.startswith(PREFIX))
     vectors = (encode_vector(vector, exact=exact) for vector in encoding.vectors)
     connection.executemany(
         "INSERT OR REPLACE INTO vectors(passage, vector) VALUES (?, ?)", zip(passages, vectors, strict=False)
@@ -422,41 +436,6 @@ def insert_codes(connection: sqlite3.Connection, passage: int, codes: bytes) -> 
     """Insert the token codes of a passage that has none."""
     parts = enumerate(split_codes(codes), parts_of(passage)[0])
     connection.executemany("INSERT INTO tokens(part, codes) VALUES (?, ?)", parts)
-
-
-def keeps_exact(connection: sqlite3.Connection) -> bool:
-    """Whether vectors are stored to the last bit: those that the caller made, and all outside of a file.
-
-    A JSON file, which other programs may write, is held in memory and written again.
-    """
-    (_, _, file) = connection.execute("PRAGMA database_list").fetchone()
-    if not file:
-        return True
-    (model,) = connection.execute("SELECT value FROM meta WHERE key = 'model'").fetchone() or (None,)
-    return isinstance(model, str) and model.startswith(PREFIX)
-
-
-def read_embeddings(connection: sqlite3.Connection, item_id: str, shown: str = NOW) -> PassageEmbeddings | None:
-    """Return the embeddings of an item in a state; None when it is not there or not embedded."""
-    query = f"SELECT row, content_hash, CAST(body AS BLOB) FROM items WHERE id = ? AND {shown}"
-    found = connection.execute(query, (item_id,)).fetchone()
-    if found is None:
-        return None
-    row, content_hash, body = found
-    vectors = connection.execute(
-        "SELECT passage, vector FROM passages JOIN vectors USING (passage) WHERE row = ? ORDER BY passage", (row,)
-    ).fetchall()
-    if not vectors:
-        return None
-    parts = connection.execute(
-        f"SELECT passage, codes FROM passages CROSS JOIN tokens ON {PARTS_OF_PASSAGE} WHERE row = ? "
-        "ORDER BY passage, part",
-        (row,),
-    )
-    codes = dict(joined_codes(parts))
-    decoded = decode_vectors([vector for _, vector in vectors])
-    each = zip(decoded, (codes.get(passage) for passage, _ in vectors), strict=True)
-    return embeddings_from(list(each), stored_hash(content_hash, body))
 
 
 def fetch_items(connection: sqlite3.Connection, rows: Sequence[int]) -> dict[int, MemoryItem]:

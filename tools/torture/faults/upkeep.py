@@ -14,7 +14,7 @@ from devmem.model.items import MemoryItem
 from devmem.storage import SearchQuery, SqliteCollection
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.examination import examine_store
-from devmem.storage.sqlite.examination import examine
+from devmem.storage.sqlite.examination import examine, report_of
 from devmem.stores import CollectionMemory
 from devmem.testing import HashEmbedder, ManualClock
 from devmem.workflow import make_store
@@ -71,7 +71,7 @@ def _kill_sqlite_removals(plan: Plan) -> Result:
         where = f"seed {plan.seed}, statement {at} of {statements}"
         with closing(_sqlite(path, _later())) as store:
             _judge_removal(store, where, result)
-        if (found := examine(path)).orphans or not found.is_sound:
+        if (found := examine(path)).orphans or not report_of(found).is_sound:
             result.fail("wrong", f"{where}: {found}")
     return result
 

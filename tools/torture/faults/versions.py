@@ -11,7 +11,7 @@ from devmem.model.items import MemoryItem
 from devmem.model.versions import RunState
 from devmem.storage import Collection, SearchQuery, SqliteCollection
 from devmem.storage.postgres.collection import PostgresCollection
-from devmem.storage.sqlite.examination import examine
+from devmem.storage.sqlite.examination import examine, report_of
 from devmem.testing import HashEmbedder
 from tools.torture.children import EXIT_FAILED, Child
 from tools.torture.faults.statements import dying, traced
@@ -113,8 +113,8 @@ def _judge(path: Path, ending: str, before: State, after: State, result: Result,
     with closing(_opened(path)) as collection:
         judge_run(collection, ending, before, after, result, where)
     examined = examine(path)
-    if examined.orphans or not examined.is_sound:
-        result.fail("wrong", f"{where}: {examined.orphans or examined.damage}")
+    if examined.orphans or not report_of(examined).is_sound:
+        result.fail("wrong", f"{where}: {examined}")
 
 
 def judge_run(collection: Versioned, ending: str, before: State, after: State, result: Result, where: str) -> None:
