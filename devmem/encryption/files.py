@@ -56,25 +56,6 @@ def connect(path: str | Path, *, uri: str | None = None, **options: Unpack[Conne
     return sqlite3.connect(uri or os.fspath(path), uri=uri is not None, **options)
 
 
-def check_key(path: Path, key: StoreKey) -> None:
-    """Check that a key opens a file, which need not exist yet.
-
-    Raises:
-        EncryptionError: the key is wrong, or the file is plain; nothing was changed.
-        MissingExtraError: the package of the encryption is not installed.
-    """
-    if not path.is_file() or not path.stat().st_size:
-        return
-    uri = f"{path.absolute().as_uri()}?mode=ro"
-    try:
-        _connect_with(key, path, uri).close()
-    except sqlite3.OperationalError as error:
-        if getattr(error, "sqlite_errorname", "") != "SQLITE_CANTOPEN":
-            raise
-        # A read-only file system has no room for the log that SQLite makes to read, and no process that writes.
-        _connect_with(key, path, f"{uri}&immutable=1").close()
-
-
 def unlock(path: Path, key: StoreKey) -> None:
     """Use a key for a file, which need not exist yet, for the rest of the process; see `protect`.
 
@@ -82,9 +63,18 @@ def unlock(path: Path, key: StoreKey) -> None:
         EncryptionError: the key is wrong, or the file is plain; nothing was changed.
         MissingExtraError: the package of the encryption is not installed.
     """
-    if key_of(path) != key:
-        check_key(path, key)
-        protect(path, key)
+    if key_of(path) == key:
+        return
+    if path.is_file() and path.stat().st_size:
+        uri = f"{path.absolute().as_uri()}?mode=ro"
+        try:
+            _connect_with(key, path, uri).close()
+        except sqlite3.OperationalError as error:
+            if getattr(error, "sqlite_errorname", "") != "SQLITE_CANTOPEN":
+                raise
+            # A read-only file system has no room for the log that SQLite makes to read, and no process that writes.
+            _connect_with(key, path, f"{uri}&immutable=1").close()
+    protect(path, key)
 
 
 def _connect_with(key: StoreKey, path: Path, uri: str | None, **options: Unpack[ConnectOptions]) -> sqlite3.Connection:
@@ -96,18 +86,15 @@ def _connect_with(key: StoreKey, path: Path, uri: str | None, **options: Unpack[
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     except sqlite3.DatabaseError as error:
         connection.close()
-        if is_no_database(error) and (refused := diagnose(path, key)) is not None:
+        # SQLite could make nothing of the file, as of an encrypted one that is read without its key.
+        is_no_database = getattr(error, "sqlite_errorname", "") == "SQLITE_NOTADB"
+        if is_no_database and (refused := diagnose(path, key)) is not None:
             raise refused from error
         raise
     except BaseException:
         connection.close()
         raise
     return connection
-
-
-def is_no_database(error: sqlite3.Error) -> bool:
-    """Whether SQLite could make nothing of a file, as of an encrypted one that is read without its key."""
-    return getattr(error, "sqlite_errorname", "") == "SQLITE_NOTADB"
 
 
 def diagnose(path: str | Path, key: StoreKey | None = None) -> EncryptionError | None:

@@ -61,7 +61,9 @@ def copy_versions(source: Collection, target: Collection, *, embedded: bool) -> 
     runs = source.database.read(
         lambda tables: tables.execute(f"SELECT {_RUN} FROM runs WHERE {tables.of} AND state <> ?", ended)
     )
-    target.database.write(partial(_insert_runs, runs=runs))
+    into, own = target.database.dialect.into, target.database.dialect.own
+    statement = f"INSERT INTO runs({into}{_RUN}) VALUES ({own}?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
+    target.database.write(lambda tables: tables.change_many(statement, [tuple(run) for run in runs]))
     return copied
 
 
@@ -136,9 +138,3 @@ def _move_beginnings(
     replaced = ", ".join(f"{name} = ?" for name in _BEGAN.split(", "))
     tables.change_many(f"UPDATE items SET {replaced} WHERE {tables.of} AND row = ?", changes)
     return newest
-
-
-def _insert_runs(tables: StoreTables, runs: Sequence[tuple[Any, ...]]) -> None:
-    into, own = tables.dialect.into, tables.dialect.own
-    statement = f"INSERT INTO runs({into}{_RUN}) VALUES ({own}?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-    tables.change_many(statement, [tuple(run) for run in runs])

@@ -201,40 +201,27 @@ def connect(access: Access) -> Connection:
         psycopg.Error: the connection was lost.
         CollectionError: the database has another encoding than UTF-8.
     """
+    given = conninfo_to_dict(access.location.conninfo)
+    # Neither the environment's PGCLIENTENCODING nor the URL may choose one that cannot hold every text.
+    given |= {"client_encoding": "UTF8", "application_name": given.get("application_name", "devmem")}
+    if "PGCONNECT_TIMEOUT" not in os.environ:
+        # libpq waits forever for a host that does not answer, and takes 1 second for 2.
+        given.setdefault("connect_timeout", str(max(2, math.ceil(access.busy_timeout))))
     try:
-        connection = Connection.connect(_conninfo(access), autocommit=True, prepare_threshold=None)
+        connection = Connection.connect(make_conninfo("", **given), autocommit=True, prepare_threshold=None)
     except psycopg.OperationalError as error:
         raise NotConnectedError(*error.args) from error
-    try:
-        _check_encoding(access, connection)
-    except BaseException:
-        connection.close()
-        raise
-    connection.schema = access.location.schema
-    connection.adapters.register_dumper(RowNumbers, _RowNumbersDumper)
-    return connection
-
-
-def _check_encoding(access: Access, connection: Connection) -> None:
     encoding = connection.info.parameter_status("server_encoding")
     if encoding not in (None, "UTF8"):
+        connection.close()
         raise CollectionError(
             str(access.location),
             f"the database has the encoding {encoding}, which cannot hold every text; make one with "
             "`createdb -E UTF8 -T template0 NAME`.",
         )
-
-
-def _conninfo(access: Access) -> str:
-    """Return the location's connection string, with defaults of what neither it nor the environment sets."""
-    given = conninfo_to_dict(access.location.conninfo)
-    # Neither the environment's PGCLIENTENCODING nor the URL may choose one that cannot hold every text.
-    given.pop("client_encoding", None)
-    defaults = {"application_name": "devmem", "client_encoding": "UTF8"}
-    if "PGCONNECT_TIMEOUT" not in os.environ:
-        # libpq waits forever for a host that does not answer, and takes 1 second for 2.
-        defaults["connect_timeout"] = str(max(2, math.ceil(access.busy_timeout)))
-    return make_conninfo(access.location.conninfo, **{name: defaults[name] for name in defaults if name not in given})
+    connection.schema = access.location.schema
+    connection.adapters.register_dumper(RowNumbers, _RowNumbersDumper)
+    return connection
 
 
 class Retries:

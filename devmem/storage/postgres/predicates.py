@@ -83,7 +83,7 @@ def _of_type(value: Sql, operator: Operator, bound: Scalar) -> Sql:
         kind, values = "string", [*parameters, bound]
         compared = _TEXT_FUNCTIONS.get(operator, '{} COLLATE "C" {} ?').format(text, SQL_OPERATORS.get(operator))
     else:
-        kind, values = "number", [*parameters, json_number(bound)]
+        kind, values = "number", [*parameters, Decimal(json_scalar(bound))]
         compared = f"{text}::numeric {SQL_OPERATORS[operator]} ?::numeric"
     # A CASE, so that nothing else is taken for a number, or a time.
     return f"CASE WHEN jsonb_typeof({found}) = '{kind}' THEN {compared} ELSE false END", [*parameters, *values]
@@ -102,8 +102,3 @@ def _zoned(time: str) -> str:
     if ":" not in time:
         return f"{time}T00:00Z"
     return time if re.search("[-+Z]", time[len("2026-06-02") :]) else f"{time}Z"
-
-
-def json_number(value: float) -> Decimal:
-    """Return a number as a decimal, as `json_scalar` writes it."""
-    return Decimal(json_scalar(value))
