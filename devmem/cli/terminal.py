@@ -144,6 +144,15 @@ class Terminal:
         else:
             self.print(text)
 
+    def rows(
+        self, value: object, head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()
+    ) -> None:
+        """Print the answer of a command: a table for people, or JSON for programs."""
+        if self.as_json:
+            self.json(value)
+        else:
+            self.table(head, rows, numbers=numbers)
+
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
         """Print a table whose last column is the text; no cell is cut. Where a program reads it, a row is a line."""
         from devmem.cli.progress import arranged, plain_lines

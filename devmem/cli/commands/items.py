@@ -279,12 +279,11 @@ def count(
             found = [] if by is None else Memory(store).count(by=by, where=selection.where, user=ANY)
     if by is None:
         terminal.answer({"count": total}, f"{total:,}")
-    elif terminal.as_json:
-        terminal.json({"count": total, "values": [{"value": value, "count": number} for value, number in found]})
-    else:
-        named = ["" if value is None else json.dumps(value, ensure_ascii=False) for value, _ in found]
-        rows = [(name, f"{number:,}") for name, (_, number) in zip(named, found, strict=True)]
-        terminal.table((by, "items"), rows, numbers=("items",))
+        return
+    values = [{"value": value, "count": number} for value, number in found]
+    named = ["" if value is None else json.dumps(value, ensure_ascii=False) for value, _ in found]
+    rows = [(name, f"{number:,}") for name, (_, number) in zip(named, found, strict=True)]
+    terminal.rows({"count": total, "values": values}, (by, "items"), rows, numbers=("items",))
 
 
 def list_items(
@@ -352,24 +351,17 @@ def _list_stale(terminal: Terminal, store: MemoryBase | None, where: Filter, pag
     stale = [] if store is None else stale_items(store)
     now = clock.time()
     found = [each for each in stale if where.admits(each.item, now)][page]
-    if terminal.as_json:
-        terminal.json(
-            [{"item": StoredMemory.of(one.item), "reason": one.reason, "parent": one.parent} for one in found]
-        )
-    else:
-        rows = [(one.item.id[:8], one.reason.value, one.parent[:8], one.item.content_summary) for one in found]
-        terminal.table(("id", "reason", "source", "text"), rows)
+    forms = [{"item": StoredMemory.of(one.item), "reason": one.reason, "parent": one.parent} for one in found]
+    rows = [(one.item.id[:8], one.reason.value, one.parent[:8], one.item.content_summary) for one in found]
+    terminal.rows(forms, ("id", "reason", "source", "text"), rows)
 
 
 def _list_tombstones(terminal: Terminal, store: MemoryBase | None) -> None:
     from devmem.stores.abilities import tombstones_of
 
     found = [] if store is None else tombstones_of(store).tombstones()
-    if terminal.as_json:
-        terminal.json(found)
-    else:
-        rows = [(one.id[:8], date_text(one.erased_at), str(one.texts), str(one.sentences)) for one in found]
-        terminal.table(zoned(("id", "time", "texts", "sentences")), rows, numbers=("texts", "sentences"))
+    rows = [(one.id[:8], date_text(one.erased_at), str(one.texts), str(one.sentences)) for one in found]
+    terminal.rows(found, zoned(("id", "time", "texts", "sentences")), rows, numbers=("texts", "sentences"))
 
 
 def get(

@@ -254,10 +254,8 @@ def list_tokens(terminal: JsonTerminal, tokens: _File = _DEFAULT) -> None:
         devmem token list
     """
     found = _existing(tokens).tokens()
-    if terminal.as_json:
-        terminal.json([one.model_dump(exclude={"digest"}) for one in found])
-    else:
-        terminal.table(zoned(("name", "reaches", "may", "created", "expires")), [_row(one) for one in found])
+    forms = [one.model_dump(exclude={"digest"}) for one in found]
+    terminal.rows(forms, zoned(("name", "reaches", "may", "created", "expires")), [_row(one) for one in found])
 
 
 def revoke(

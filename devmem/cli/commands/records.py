@@ -199,11 +199,9 @@ def _list(terminal: Terminal, store: MemoryBase) -> None:
         for value, count in whole.count(by=kind, user=ANY)
         if value is not None
     ]
-    if terminal.as_json:
-        terminal.json([{"kind": kind, "id": value, "records": count} for kind, value, count in rows])
-    else:
-        shown = [(kind, value, f"{count:,}") for kind, value, count in rows]
-        terminal.table(("kind", "id", "records"), shown, numbers=("records",))
+    forms = [{"kind": kind, "id": value, "records": count} for kind, value, count in rows]
+    shown = [(kind, value, f"{count:,}") for kind, value, count in rows]
+    terminal.rows(forms, ("kind", "id", "records"), shown, numbers=("records",))
 
 
 def _draw(
@@ -265,10 +263,7 @@ def _shown(
     run = None if run is None else whole_id("run", run, [one.run for one in log.runs(limit=10_000) if one.run])
     item = None if item is None else whole_id("item", item, log.items(item))
     found = log.recalls(run=run, node=node, item=item, limit=newest or _STEPS)
-    if terminal.as_json:
-        terminal.json(found)
-    else:
-        terminal.table(zoned(_COLUMNS), list(map(_row, found)), numbers=("step", "shown", "left out", "tokens"))
+    terminal.rows(found, zoned(_COLUMNS), list(map(_row, found)), numbers=("step", "shown", "left out", "tokens"))
 
 
 def _row(recall: Recall) -> tuple[str, ...]:

@@ -88,9 +88,7 @@ def runs(
                 if info is not None
             ]
             found = sorted(found, key=lambda each: -each[1].started_at)[:limit]
-    if terminal.as_json:
-        terminal.json([{"store": name, **asdict(info)} for name, info in found])
-    elif revert is not None:
+    if revert is not None and not terminal.as_json:
         for name, info in found:
             terminal.print(f"{name}: {number_of(info.changes, 'item')} changed back, as run {info.run!r}")
     else:
@@ -99,7 +97,8 @@ def runs(
              str(info.changes), info.actor or "", name)
             for name, info in found
         ]  # fmt: skip
-        terminal.table((*zoned(_COLUMNS), "store"), rows, numbers=("changes",))
+        forms = [{"store": name, **asdict(info)} for name, info in found]
+        terminal.rows(forms, (*zoned(_COLUMNS), "store"), rows, numbers=("changes",))
 
 
 @contextmanager
@@ -156,22 +155,18 @@ def history(
             found = versions.diff(*period_of_options(since, until))
         else:
             found = versions.diff(full_run([store], run or ""))
-    if terminal.as_json:
-        terminal.json(
-            [
-                {
-                    "id": each.item_id,
-                    "operation": each.operation,
-                    "before": each.before and StoredMemory.of(each.before),
-                    "after": each.after and StoredMemory.of(each.after),
-                }
-                for each in found
-            ]
-        )
-        return
+    forms = [
+        {
+            "id": each.item_id,
+            "operation": each.operation,
+            "before": each.before and StoredMemory.of(each.before),
+            "after": each.after and StoredMemory.of(each.after),
+        }
+        for each in found
+    ]
     texts = [["" if item is None else item.content_summary for item in (each.before, each.after)] for each in found]
     rows = [(each.operation.value, each.item_id, *pair) for each, pair in zip(found, texts, strict=True)]
-    terminal.table(("change", "id", "before", "after"), rows)
+    terminal.rows(forms, ("change", "id", "before", "after"), rows)
 
 
 def _show_versions(terminal: Terminal, store: MemoryBase, item_id: str) -> None:
