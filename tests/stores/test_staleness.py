@@ -10,9 +10,9 @@ import pytest
 import devmem
 from devmem import Memory, MemoryItem
 from devmem.errors import ItemNotFoundError, RunConflictError
-from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.stores import Provenance
 from devmem_stores.conversation import ConversationMemory
+from tests.stores.interactions import ANN, record
 
 FACT, CHANGED = "The launch is on May 5th.", "The launch is on June 2nd."
 CONCLUSION = "So the venue must be booked until May 5th."
@@ -162,14 +162,8 @@ def test_a_summary_of_a_changed_record(tmp_path: Path) -> None:
     """A summary whose records were trimmed is not stale; `compress` and `renew` use the store's own summarizer."""
     with opened(tmp_path, "conversation", summary={"keep": 1, "words": 30}) as memory:
         store = cast("ConversationMemory", memory.store)
-        who = Participant("ann", ParticipantType.USER)
-        store.record(
-            [
-                Interaction(id=f"r{n}", conversation="c", trace="t", source=who, target=who,
-                            kind=InteractionKind.INPUT, content=text, event_time=float(n), sequence=n)
-                for n, text in enumerate((FACT, "It rained.", "It snowed."))
-            ]
-        )  # fmt: skip
+        texts = (FACT, "It rained.", "It snowed.")
+        store.record([record(n, id=f"r{n}", target=ANN, content=text, sequence=n) for n, text in enumerate(texts)])
         assert store.compress() > 0
         assert memory.stale() == []
         memory.update("r0", CHANGED)

@@ -8,11 +8,11 @@ from typing import cast
 import devmem
 from devmem import Memory
 from devmem.messages import Message
-from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.stores import Indexing
 from devmem_stores.brain import BrainMemory
 from devmem_stores.conversation import ConversationMemory
 from devmem_stores.long_term import LongTermMemory
+from tests.stores.interactions import ANN, record
 
 SECRET = "Her door code is 4711-Zeta."
 OTHER = "The launch is on May 5th."
@@ -70,13 +70,8 @@ def test_a_summary_that_a_model_writes(tmp_path: Path) -> None:
 
     with opened(tmp_path, "conversation", summary={"keep": 1, "words": 20}) as memory:
         store = cast("ConversationMemory", memory.store)
-        who = Participant("ann", ParticipantType.USER)
-        records = [
-            Interaction(id=f"r{n}", conversation="c", trace="t", source=who, target=who, kind=InteractionKind.INPUT,
-                        content=text, event_time=float(n), sequence=n)
-            for n, text in enumerate((SECRET, OTHER, "It rained.", "It snowed."))
-        ]  # fmt: skip
-        store.record(records)
+        texts = (SECRET, OTHER, "It rained.", "It snowed.")
+        store.record([record(n, id=f"r{n}", target=ANN, content=text, sequence=n) for n, text in enumerate(texts)])
         memory.forget(matching="door code", tombstone=True, verify=True)
         store.summarizer = Remembering  # type: ignore[assignment, method-assign]
         assert store.compress() > 0

@@ -19,27 +19,12 @@ from devmem.stores import MemoryQuery
 from devmem_stores.conversation import ConversationMemory
 from devmem_stores.conversation.items import View, sentence
 from tests.conftest import MakeStore
-
-ANN = Participant("ann", ParticipantType.USER)
-BOT = Participant("bot", ParticipantType.AGENT)
+from tests.stores.interactions import BOT, record
 
 
 @pytest.fixture
 def store(make_store: MakeStore) -> ConversationMemory:
     return make_store(ConversationMemory, memory_path="global.db")
-
-
-def record(number: int, conversation: str = "c", trace: str = "t", **more: object) -> Interaction:
-    fields = {
-        "id": f"{conversation}-{trace}-{number}",
-        "source": ANN,
-        "target": BOT,
-        "kind": InteractionKind.INPUT,
-        "content": f"message {number}",
-        "event_time": 1_700_000_000.0 + number,
-        **more,
-    }
-    return Interaction(conversation=conversation, trace=trace, **fields)  # type: ignore[arg-type]
 
 
 def contents(records: Sequence[Interaction]) -> list[str]:

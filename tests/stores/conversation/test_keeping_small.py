@@ -10,15 +10,14 @@ import pytest
 
 from devmem import Caller, Filter, Memory, MemoryItem, Scope
 from devmem.errors import ChatModelError
-from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
+from devmem.recording import Interaction
 from devmem.stores import MemoryQuery
 from devmem.testing import FailingChat, ScriptedChat
 from devmem_stores.conversation import ConversationMemory
 from tests.conftest import MakeStore
+from tests.stores.interactions import record
 
-ANN = Participant("ann", ParticipantType.USER)
 Open = Callable[..., ConversationMemory]
-BOT = Participant("bot", ParticipantType.AGENT)
 
 
 @pytest.fixture
@@ -40,15 +39,12 @@ def store(open_store: Open) -> ConversationMemory:
 def tell(memory: ConversationMemory, *numbers: int, conversation: str = "c", words: int = 8) -> None:
     memory.record(
         [
-            Interaction(
+            record(
+                number,
+                conversation,
+                f"t{number}",
                 id=f"{conversation}{number}",
-                conversation=conversation,
-                trace=f"t{number}",
-                source=ANN,
-                target=BOT,
-                kind=InteractionKind.INPUT,
                 content=f"Fact {number} says that " + "so " * words,
-                event_time=1.6e9 + number,
                 pair_id=f"{conversation}{number}",
             )
             for number in numbers
