@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from devmem.search.query import Ranking as Ranking
     from devmem.search.query import SearchQuery as SearchQuery
     from devmem.search.query import Weights as Weights
-    from devmem.storage.connections import read_transaction as read_transaction
-    from devmem.storage.connections import write_transaction as write_transaction
     from devmem.storage.erasure import EraseRequest as EraseRequest
     from devmem.storage.erasure import EraseResult as EraseResult
     from devmem.storage.erasure import Residue as Residue
@@ -84,7 +82,6 @@ else:
         "devmem.storage.protocol": (
             "DEFAULT_HISTORY_DAYS Collection CollectionInfo Durability StateKey SupportsFieldIndex"
         ),
-        "devmem.storage.connections": "read_transaction write_transaction",
         "devmem.storage.sqlite.collection": "SqliteCollection",
         "devmem.storage.versions": "StatefulCollection StateTable VersionedCollection states_of",
         "devmem.storage.writing": "PreparedItem Unique check_deletion",

@@ -164,7 +164,13 @@ class ConnectionPool(Generic[C]):
         Raises:
             PoolClosedError: the pool is closed.
         """
-        connection = self._take()
+        if self._closed:
+            raise PoolClosedError
+        try:
+            # The one used last has its pages in memory.
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connect()
         try:
             result = operation(connection)
         except BaseException:
@@ -179,15 +185,6 @@ class ConnectionPool(Generic[C]):
         if self._closed:
             self.close()
         return result
-
-    def _take(self) -> C:
-        if self._closed:
-            raise PoolClosedError
-        try:
-            # The one used last has its pages in memory.
-            return self._idle.pop()
-        except IndexError:
-            return self._connect()
 
     def close_idle(self) -> None:
         """Close the idle connections, as when the server was restarted."""
