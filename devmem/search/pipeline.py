@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -20,9 +20,8 @@ from devmem.search.candidates import (
     standing_requests,
 )
 from devmem.search.conversations import rank_conversations
-from devmem.search.events import add_events
 from devmem.search.indexes.columns import best_first
-from devmem.search.periods import asks_for_period, period_candidates, resolve_period
+from devmem.search.periods import asks_for_period, event_gains, period_candidates, resolve_period
 from devmem.search.query import MAX_QUERY_CHARACTERS, SearchQuery, Weights
 from devmem.search.score import ScoreBreakdown, blend_by_meaning, period_scores, score_candidates
 from devmem.search.selection import HitSelector
@@ -130,7 +129,8 @@ class SearchPipeline:
             max_sim = matches.scores(candidates.rows) if matches else np.full(len(fused), np.nan)
         with self._stage("features"):
             breakdown = score_candidates(context, candidates, fused, max_sim, matches)
-            breakdown = add_events(context, candidates.rows, breakdown)
+            gained, latest = event_gains(context, candidates.rows, breakdown.total())
+            breakdown = replace(breakdown, same_event=gained, latest=latest)
             best_score = float(np.max(breakdown.total(), initial=0.0))
             rank = period_scores if of_period else blend_by_meaning
             breakdown = rank(context, candidates, breakdown)
