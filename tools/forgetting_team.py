@@ -19,9 +19,8 @@ from devmem.storage import STATE_FILE, Outbox
 from devmem.storage.pending import WRITE
 from devmem.stores import MemoryBase, Provenance, SnapshotBlock, SourceKind
 from devmem.stores.abilities import versions_of
-from devmem.workflow.recording import records_of
 from devmem.workflow.rescue import dump_payload, read_write
-from devmem.workflow.stores import session_folder
+from devmem.workflow.stores import records_of, session_folder
 
 WORDS: Final = 50
 """Number of words that only one user has."""

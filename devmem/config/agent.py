@@ -177,19 +177,12 @@ class AgentConfig(ConfigModel):
     @classmethod
     def _take_over_reflection(cls, data: object) -> object:
         """Read DevAll's `thinking: {type: reflection, config: {reflection_prompt: ...}}` as `critique`."""
-        prompt = _reflection_prompt(data)
-        if prompt is None or not isinstance(data, Mapping) or data.get("critique") is not None:
+        thinking = data.get("thinking") if isinstance(data, Mapping) and data.get("critique") is None else None
+        if not isinstance(data, Mapping) or not isinstance(thinking, Mapping) or thinking.get("type") != "reflection":
             return data
-        return {**data, "critique": prompt}
-
-
-def _reflection_prompt(data: object) -> str | None:
-    thinking = data.get("thinking") if isinstance(data, Mapping) else None
-    if not isinstance(thinking, Mapping) or thinking.get("type") != "reflection":
-        return None
-    config = thinking.get("config")
-    prompt = config.get("reflection_prompt") if isinstance(config, Mapping) else None
-    return prompt if isinstance(prompt, str) else None
+        config = thinking.get("config")
+        prompt = config.get("reflection_prompt") if isinstance(config, Mapping) else None
+        return {**data, "critique": prompt} if isinstance(prompt, str) else data
 
 
 class ChatConfig(ConfigModel):

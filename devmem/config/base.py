@@ -115,15 +115,11 @@ class ConfigModel(BaseModel):
         is_optional = mentions(field.annotation, type(None))
         if value == "":
             return None if is_optional and mentions(field.annotation, str, SecretStr, Path) else value
-        if is_optional or field.is_required() or not _is_block(field.annotation):
+        kind: Annotation = get_origin(field.annotation) or field.annotation
+        is_block = isinstance(kind, type) and issubclass(kind, (list, tuple, dict, BaseModel))
+        if is_optional or field.is_required() or not is_block:
             return value
         return field.get_default(call_default_factory=True, validated_data={})
-
-
-def _is_block(annotation: Annotation) -> bool:
-    origin: Annotation = get_origin(annotation)
-    kind = annotation if origin is None else origin
-    return isinstance(kind, type) and issubclass(kind, (list, tuple, dict, BaseModel))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,16 +189,12 @@ def _docstrings(model: type) -> Mapping[str, str]:
     except (OSError, TypeError):
         return {}
     (definition,) = ast.parse(source).body
-    return dict(_documented(definition.body)) if isinstance(definition, ast.ClassDef) else {}
-
-
-def _documented(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
-    for field, text in pairwise(body):
+    found: dict[str, str] = {}
+    for field, text in pairwise(definition.body if isinstance(definition, ast.ClassDef) else ()):
         match field, text:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(docstring))):
-                yield name, inspect.cleandoc(docstring)
-            case _:
-                pass
+                found[name] = inspect.cleandoc(docstring)
+    return found
 
 
 def keys_of(name: str, field: FieldInfo) -> tuple[str, ...]:

@@ -104,22 +104,26 @@ class _Composer:
         line = _line(event)
         if isinstance(event, yaml.AliasEvent):
             return self._aliased(event, line, depth)
+        message = ""
         if isinstance(event, yaml.ScalarEvent):
             try:
                 value = _Value(value=_scalar(event))
             except ValueError as error:
                 message = str(error)
-            else:
-                return self._named(event.anchor, value)
+        elif not isinstance(event, yaml.CollectionStartEvent) or event.tag not in _COLLECTION_TAGS:
+            message = "this tag is not supported: only YAML's own lists and mappings are"
+        elif depth >= MAX_DEPTH:
+            message = _TOO_DEEP
+        else:
+            if event.anchor:
+                self._anchors[event.anchor] = None
+            read = self._mapping if isinstance(event, yaml.MappingStartEvent) else self._list
+            value = read(depth + 1)
+        if message:
             self._refuse(line, message)
-        if not isinstance(event, yaml.CollectionStartEvent) or event.tag not in _COLLECTION_TAGS:
-            self._refuse(line, "this tag is not supported: only YAML's own lists and mappings are")
-        if depth >= MAX_DEPTH:
-            self._refuse(line, _TOO_DEEP)
-        if event.anchor:
-            self._anchors[event.anchor] = None
-        read = self._mapping if isinstance(event, yaml.MappingStartEvent) else self._list
-        return self._named(event.anchor, read(depth + 1))
+        if isinstance(event, yaml.NodeEvent) and event.anchor:
+            self._anchors[event.anchor] = value
+        return value
 
     def _aliased(self, event: yaml.AliasEvent, line: int, depth: int) -> _Value:
         if event.anchor not in self._anchors:
@@ -129,11 +133,6 @@ class _Composer:
             self._refuse(line, f"the alias {event.anchor[:_SHOWN_CHARACTERS]!r} contains itself")
         if depth + value.height > MAX_DEPTH:
             self._refuse(line, f"{_TOO_DEEP}, aliases followed")
-        return value
-
-    def _named(self, anchor: str | None, value: _Value) -> _Value:
-        if anchor:
-            self._anchors[anchor] = value
         return value
 
     def _list(self, depth: int) -> _Value:
@@ -161,7 +160,9 @@ class _Composer:
                 self._refuse(line, "a list or mapping cannot be a key")
             begin = next(self._events)
             self._add(done, inner := self._read(begin, depth), line)
-            if isinstance(event, yaml.ScalarEvent) and _is_merge_key(event):
+            tag = event.tag if isinstance(event, yaml.ScalarEvent) and event.value == "<<" else "other"
+            # Quoted, it is a key like any other.
+            if tag == f"{_PREFIX}merge" or (isinstance(event, yaml.ScalarEvent) and not tag and event.implicit[0]):
                 # The weakest first.
                 mappings: list[Any] = inner.value[::-1] if isinstance(inner.value, list) else [inner.value]
                 if not all(isinstance(mapping, dict) for mapping in mappings):
@@ -201,10 +202,6 @@ class _Composer:
 
 def _line(event: yaml.Event) -> int:
     return event.start_mark.line + 1 if event.start_mark else 1
-
-
-def _is_merge_key(event: yaml.ScalarEvent) -> bool:
-    return event.value == "<<" and (event.tag == f"{_PREFIX}merge" or (not event.tag and event.implicit[0]))
 
 
 def _scalar(event: yaml.ScalarEvent) -> Plain:

@@ -99,7 +99,11 @@ def _entry(key: str, value: object, at: str, depth: int) -> Filter:
             return Filter(**bound)
         if key in _RECORDS:
             return shared_with(value) if key == "with" else during(value)
-        return _on_key(key, _wanted(value))
+        wanted = _wanted(value)
+        if key.startswith(METADATA) and key != METADATA:
+            conditions = tuple(condition for each in wanted for condition in conditions_of(each))
+            return Filter(metadata={key.removeprefix(METADATA): wanted[0] if len(wanted) == 1 else conditions})
+        return reduce(and_, (_on_column(key, each) for each in wanted), Filter())
     except FilterError as error:
         inner = "" if error.field in ("values", key, f"scope.{key}", _OWN_FIELDS.get(key)) else f"{error.field}: "
         raise FilterError(at, f"{inner}{error.reason}") from error
@@ -144,24 +148,18 @@ def during(when: object) -> Filter:
         if start >= end:
             raise FilterError("values", f"the end is not after the start: {when!r:.80}")
     else:
-        start, end = _period(when)
+        from devmem.text.times import period_of
+
+        text, now = f"{when:%d %B %Y}" if isinstance(when, date) else when, time.time()
+        # A month alone is a verb or a name where nothing stands before it.
+        found = (period_of(text, now) or period_of(f"in {text}", now)) if isinstance(text, str) else None
+        if found is None:
+            expected = "a time such as `March 2026`, `last week` or 2026-03-02, or a list of its start and end"
+            raise FilterError("values", f"expected {expected}, not {when!r:.60}")
+        start, end = found.start, found.end
     first, last = (datetime.fromtimestamp(seconds, UTC) for seconds in (start, end))
     happened = Filter(after=start, before=end)
     return Filter(any_of=(happened, Filter(metadata={FROM: below(last), TO: above(first)})))
-
-
-def _period(when: object) -> tuple[float, float]:
-    """Return start and end of a time in words; raises `FilterError` where it names none."""
-    from devmem.text.times import period_of
-
-    text = f"{when:%d %B %Y}" if isinstance(when, date) else when
-    now = time.time()
-    # A month alone is a verb or a name where nothing stands before it.
-    found = (period_of(text, now) or period_of(f"in {text}", now)) if isinstance(text, str) else None
-    if found is None:
-        expected = "a time such as `March 2026`, `last week` or 2026-03-02, or a list of its start and end"
-        raise FilterError("values", f"expected {expected}, not {when!r:.60}")
-    return found.start, found.end
 
 
 def _wanted(value: object) -> list[Scalar | Condition]:
@@ -206,14 +204,6 @@ def _scalar(value: Any) -> Scalar:  # noqa: ANN401 - checked by `_check_scalars`
     return value.isoformat() if isinstance(value, date) else value
 
 
-def _on_key(key: str, wanted: list[Scalar | Condition]) -> Filter:
-    """Return the filter that one key meets all that is wanted."""
-    if key.startswith(METADATA) and key != METADATA:
-        conditions = tuple(condition for each in wanted for condition in conditions_of(each))
-        return Filter(metadata={key.removeprefix(METADATA): wanted[0] if len(wanted) == 1 else conditions})
-    return reduce(and_, (_on_column(key, each) for each in wanted), Filter())
-
-
 def _on_column(key: str, wanted: Scalar | Condition) -> Filter:
     if isinstance(wanted, Condition) and wanted.operator is Operator.ONE_OF and len(wanted.values) == 1:
         wanted = wanted.values[0]
@@ -221,16 +211,12 @@ def _on_column(key: str, wanted: Scalar | Condition) -> Filter:
         restricted: Any = {_OWN_FIELDS[key]: wanted}
         return Filter(**restricted)
     if key not in SCOPE_PARTS:
-        raise FilterError("values", _no_such_key(key))
+        likely = closest(key, _ALL_KEYS, cutoff=0.75)
+        hint = f"did you mean {likely!r}?" if likely else f"a key of the metadata is {METADATA}{key}."
+        raise FilterError("values", f"no item has such a key; {hint} There are {', '.join(_ALL_KEYS)}")
     if not isinstance(wanted, Condition):
         return Filter(scope=Scope(**{key: wanted}))  # type: ignore[arg-type]
     return Filter(unbound=(key,)) if wanted == absent() else Filter(scope_in={key: wanted})
-
-
-def _no_such_key(key: str) -> str:
-    likely = closest(key, _ALL_KEYS, cutoff=0.75)
-    hint = f"did you mean {likely!r}?" if likely else f"a key of the metadata is {METADATA}{key}."
-    return f"no item has such a key; {hint} There are {', '.join(_ALL_KEYS)}"
 
 
 def dump_filter(where: Filter) -> dict[str, JsonValue]:

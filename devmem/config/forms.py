@@ -14,7 +14,6 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, SecretStr
-from pydantic.fields import FieldInfo
 
 from devmem.config.base import Annotation, ConfigModel, StoreTypes, field_description, keys_of, models_in, one_line
 from devmem.config.findings import choices, did_you_mean, quoted
@@ -31,11 +30,6 @@ class EnumOption:
     value: str
     description: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the option as JSON data."""
-        described = {} if self.description is None else {"description": self.description}
-        return {"value": self.value, "label": self.value, **described}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChildRoute:
@@ -44,10 +38,6 @@ class ChildRoute:
     field: str
     value: str
     model: type[ConfigModel]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the route as JSON data."""
-        return {"childKey": {"field": self.field, "value": self.value}, "childNode": self.model.__name__}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,13 +70,22 @@ class FieldSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the field as JSON data; what does not apply is left out."""
+        options = [
+            {"value": each.value, "label": each.value}
+            | ({} if each.description is None else {"description": each.description})
+            for each in self.enum_options
+        ]
+        routes = [
+            {"childKey": {"field": each.field, "value": each.value}, "childNode": each.model.__name__}
+            for each in self.child_routes
+        ]
         optional = {
             "default": self.default,
             "enum": list(self.enum) or None,
-            "enumOptions": [option.to_json() for option in self.enum_options] or None,
+            "enumOptions": options or None,
             "description": self.description,
             "childNode": self.child.__name__ if self.child else None,
-            "childRoutes": [route.to_json() for route in self.child_routes] or None,
+            "childRoutes": routes or None,
         }
         return {
             "name": self.name,
@@ -116,6 +115,12 @@ def _spec(model: type[ConfigModel], name: str, types: Sequence[Variant], provide
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     routed = types if key == "config" else ()
     description = field_description(model, name)
+    default = field.get_default(call_default_factory=True, validated_data={})
+    children = (one for one in models_in(field.annotation) if issubclass(one, ConfigModel) and one is not ConfigModel)
+    options = tuple(EnumOption(value=each) for each in providers if key == "provider")
+    if key == "type" and model is StoreDeclaration:
+        # A node's types are not ours to list.
+        options = tuple(EnumOption(value=one.value, description=one.summary) for one in types)
     return FieldSpec(
         name=key,
         display_name=field.title or key.replace("_", " ").title(),
@@ -123,28 +128,12 @@ def _spec(model: type[ConfigModel], name: str, types: Sequence[Variant], provide
         required=field.is_required(),
         advance=extra.get("advanced") is True,
         aliases=tuple(aliases),
-        default=_default(field),
-        enum_options=_options(model, key, types, providers) or tuple(_enumerated(field.annotation)),
+        default=None if field.is_required() else _json_value(default),
+        enum_options=options or tuple(_enumerated(field.annotation)),
         description=one_line(description) if description else None,
-        child=None if routed else _child(field),
+        child=None if routed else next(children, None),
         child_routes=tuple(ChildRoute(field=key, value=one.value, model=one.model) for one in routed if one.model),
     )
-
-
-def _child(field: FieldInfo) -> type[ConfigModel] | None:
-    found = (one for one in models_in(field.annotation) if issubclass(one, ConfigModel) and one is not ConfigModel)
-    return next(found, None)
-
-
-def _options(
-    model: type[ConfigModel], key: str, types: Sequence[Variant], providers: Sequence[str]
-) -> tuple[EnumOption, ...]:
-    """Return the store types, or the embedding providers; a node's types are not ours to list."""
-    if key == "provider":
-        return tuple(EnumOption(value=name) for name in providers)
-    if key != "type" or model is not StoreDeclaration:
-        return ()
-    return tuple(EnumOption(value=one.value, description=one.summary) for one in types)
 
 
 def _enumerated(annotation: Annotation) -> Iterator[EnumOption]:
@@ -156,12 +145,6 @@ def _enumerated(annotation: Annotation) -> Iterator[EnumOption]:
     else:
         for part in get_args(annotation):
             yield from _enumerated(part)
-
-
-def _default(field: FieldInfo) -> object:
-    if field.is_required():
-        return None
-    return _json_value(field.get_default(call_default_factory=True, validated_data={}))
 
 
 def _json_value(value: object) -> object:
@@ -232,25 +215,19 @@ def form(store_types: StoreTypes, breadcrumbs: Sequence[Mapping[str, Any]] = ())
 def _step(model: type[ConfigModel], crumb: Mapping[str, Any], store_types: StoreTypes) -> type[ConfigModel]:
     if crumb.get("node") != model.__name__:
         raise FormPathError(f"the step {dict(crumb)} does not start at {model.__name__!r}, where the path is")
-    name = crumb.get("field")
+    name, value = crumb.get("field"), crumb.get("value")
     if name is None:
         return model
     specs = {spec.name: spec for spec in field_specs(model, store_types)}
     if name not in specs:
         hint = f"{model.__name__} has no field {quoted(str(name))}{did_you_mean(name, specs)}"
         raise FormPathError(f"{hint} Fields: {choices(specs)}.")
-    return _forms_child(model, specs[name], crumb.get("value"))
-
-
-def _forms_child(model: type[ConfigModel], spec: FieldSpec, value: object) -> type[ConfigModel]:
-    routes = {route.value: route.model for route in spec.child_routes}
-    if routes:
-        if isinstance(value, str) and value in routes:
-            return routes[value]
-        raise FormPathError(f"the field {spec.name!r} of {model.__name__} needs `value`, one of {choices(routes)}")
-    if spec.child is None:
-        raise FormPathError(f"the field {spec.name!r} of {model.__name__} holds no block")
-    return spec.child
+    routes = {route.value: route.model for route in specs[name].child_routes}
+    child = routes.get(value) if isinstance(value, str) and routes else specs[name].child
+    if child is None:
+        problem = f"needs `value`, one of {choices(routes)}" if routes else "holds no block"
+        raise FormPathError(f"the field {name!r} of {model.__name__} {problem}")
+    return child
 
 
 _HEADER: Final = """\
@@ -263,57 +240,48 @@ _ANYTHING: Final = "<value> | required"
 
 def design_template(store_types: StoreTypes, version: str | None = None) -> str:
     """Return the template as YAML; `version` is what its `version` key says, if given."""
-    document = _Template(store_types).block(WorkflowDocument, ())
+    document = _block(WorkflowDocument, (), store_types)
     if version is not None:
         document["version"] = version
     return _HEADER + yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
 
 
-class _Template:
-    def __init__(self, store_types: StoreTypes) -> None:
-        self._store_types = store_types
-
-    def block(self, model: type[ConfigModel], above: tuple[type[ConfigModel], ...]) -> dict[str, Any]:
-        path = (*above, model)
-        if model in above:
-            names = " → ".join(one.__name__ for one in path)
-            return {f"<recursive[{model.__name__}] path: {names}>": "see above"}
-        return {spec.name: self._field(spec, path) for spec in field_specs(model, self._store_types)}
-
-    def _field(self, spec: FieldSpec, path: tuple[type[ConfigModel], ...]) -> object:
+def _block(model: type[ConfigModel], above: tuple[type[ConfigModel], ...], store_types: StoreTypes) -> dict[str, Any]:
+    """Return the part of the template about a model, which stands within those above it."""
+    path = (*above, model)
+    if model in above:
+        names = " → ".join(one.__name__ for one in path)
+        return {f"<recursive[{model.__name__}] path: {names}>": "see above"}
+    block: dict[str, Any] = {}
+    for spec in field_specs(model, store_types):
+        is_list, value = spec.type_hint.startswith("list"), object()
         if spec.child_routes:
-            return {
-                f"<variant[{route.field}]={route.value}>": _listed(spec, self.block(route.model, path))
+            value = {
+                f"<variant[{route.field}]={route.value}>": _block(route.model, path, store_types)
                 for route in spec.child_routes
             }
-        if spec.child is not None:
-            return _listed(spec, self.block(spec.child, path))
-        if spec.type_hint.startswith("dict"):
-            return {"<key>": _ANYTHING}
-        if spec.type_hint.startswith("list"):
-            inner = spec.type_hint.removeprefix("list[").removesuffix("]")
-            return [_scalar(inner, spec, default=None)]
-        return _scalar(spec.type_hint, spec, default=spec.default)
-
-
-def _listed(spec: FieldSpec, block: object) -> object:
-    return [block] if spec.type_hint.startswith("list") else block
+        elif spec.child is not None:
+            value = _block(spec.child, path, store_types)
+        elif spec.type_hint.startswith("dict"):
+            value = {"<key>": _ANYTHING}
+        elif is_list:
+            value = _scalar(spec.type_hint.removeprefix("list[").removesuffix("]"), spec, default=None)
+        else:
+            value = _scalar(spec.type_hint, spec, default=spec.default)
+        block[spec.name] = [value] if is_list else value
+    return block
 
 
 def _scalar(type_: str, spec: FieldSpec, *, default: object) -> str:
     name = _LEADING_STR.sub("string", type_)
     if spec.enum:
         return f"<{name}> | [{', '.join(spec.enum)}]"
-    return f"<{name}> | {_template_default(default, required=spec.required)}"
-
-
-def _template_default(value: object, *, required: bool) -> str:
-    if value is None:
-        return "required" if required else "None"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return f'"{value}"'
-    if isinstance(value, Mapping):
-        return "{}"
-    return "[]" if isinstance(value, Sequence) else str(value)
+    if default is None:
+        shown = "required" if spec.required else "None"
+    elif isinstance(default, str | bool):
+        shown = json.dumps(default, ensure_ascii=False)
+    elif isinstance(default, Mapping):
+        shown = "{}"
+    else:
+        shown = "[]" if isinstance(default, Sequence) else str(default)
+    return f"<{name}> | {shown}"

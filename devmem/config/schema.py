@@ -58,13 +58,21 @@ def workflow_schema(store_types: StoreTypes) -> Schema:
     _route(definitions, StoreDeclaration, stores)
     _route(definitions, NodeConfig, agents)
     definitions.make_lenient()
-    _suggest_node_types(definitions.of(NodeConfig))
+    # Any other type is allowed too, since DevAll's can be extended.
+    options = [{"const": name, "description": summary} for name, summary in NODE_TYPES.items()]
+    node = definitions.of(NodeConfig)["properties"]
+    other = {key: value for key, value in node["type"].items() if key not in _SAID_OUTSIDE}
+    node["type"] = {**_outside(node["type"]), "anyOf": [*options, other]}
     refuse_misplaced_keys(definitions.of(NodeConfig), definitions.of(AgentConfig))
-    _also_names(definitions.of(AgentConfig)["properties"]["memories"])
+    # The name of a store may stand in the place of an attachment.
+    attachments = definitions.of(AgentConfig)["properties"]["memories"]["anyOf"]
+    items = next(branch["items"] for branch in attachments if "items" in branch)
+    items["anyOf"] = [one for one in items["anyOf"] if one != _PLACEHOLDER_REF] + [{"type": "string", "minLength": 1}]
     definitions.also_names(EmbeddingConfig, {"type": "string", "minLength": 1})
     root = definitions.of(WorkflowDocument)
-    _also_one(root["properties"]["memory"], definitions.reference(StoreDeclaration))
-    _also_one(root["properties"]["plugins"], {"type": "string"})
+    # A single element may stand in the place of a list of it.
+    root["properties"]["memory"]["anyOf"].append(definitions.reference(StoreDeclaration))
+    root["properties"]["plugins"]["anyOf"].append({"type": "string"})
     inside_graph = {key: value for key, value in root["properties"].items() if key not in ROOT_ONLY}
     inside_graph["vars"] = misplaced("`vars` belongs at the root of the document, beside `graph`.")
     graph = {"description": "Where DevAll's workflows stand.", "type": "object", "properties": inside_graph}
@@ -83,7 +91,13 @@ class _Definitions:
 
     def __init__(self, models: Sequence[type[BaseModel]], store_types: StoreTypes) -> None:
         # The models that these contain have definitions too, but only those that are asked for have known names.
-        wanted = _with_inner([*models, ConfigModel])
+        wanted: dict[type[BaseModel], None] = {}
+        waiting: list[type[BaseModel]] = [*models, ConfigModel]
+        while waiting:
+            model = waiting.pop()
+            if model not in wanted:
+                wanted[model] = None
+                waiting += [inner for field in model.model_fields.values() for inner in models_in(field.annotation)]
         self._references, generated = models_json_schema(
             [(model, "validation") for model in wanted], ref_template="#/$defs/{model}"
         )
@@ -121,18 +135,6 @@ class _Definitions:
         return str(self.reference(model)["$ref"]).removeprefix("#/$defs/")
 
 
-def _with_inner(models: Sequence[type[BaseModel]]) -> list[type[BaseModel]]:
-    """Return the models and those that their fields name, at any depth, each once."""
-    found: dict[type[BaseModel], None] = {}
-    waiting = list(models)
-    while waiting:
-        model = waiting.pop()
-        if model not in found:
-            found[model] = None
-            waiting += [inner for field in model.model_fields.values() for inner in models_in(field.annotation)]
-    return list(found)
-
-
 def _describe(model: type[BaseModel], schema: Schema, store_types: StoreTypes) -> None:
     """Put what forms say of a model's fields into its schema: descriptions, choices, and other names of a key."""
     properties = schema.get("properties", {})
@@ -168,20 +170,6 @@ def _when(value: str, model: type[BaseModel], definitions: _Definitions) -> Sche
     return {"if": {"required": ["type"], "properties": {"type": {"const": value}}}, "then": then}
 
 
-def _suggest_node_types(schema: Schema) -> None:
-    """List the node types that are known; any other name is allowed, since DevAll's can be extended."""
-    options = [{"const": name, "description": summary} for name, summary in NODE_TYPES.items()]
-    text = schema["properties"]["type"]
-    other = {key: value for key, value in text.items() if key not in _SAID_OUTSIDE}
-    schema["properties"]["type"] = {**_outside(text), "anyOf": [*options, other]}
-
-
-def _also_names(schema: Schema) -> None:
-    """Also allow the name of a store in the place of an attachment."""
-    items = next(branch["items"] for branch in schema["anyOf"] if "items" in branch)
-    items["anyOf"] = [one for one in items["anyOf"] if one != _PLACEHOLDER_REF] + [{"type": "string", "minLength": 1}]
-
-
 def _outside(schema: Schema) -> Schema:
     about = {key: value for key, value in schema.items() if key in _SAID_OUTSIDE}
     if "description" in about:
@@ -196,23 +184,15 @@ def _lenient(schema: Schema, *, nullable: bool) -> Schema:
     if not inner or _takes_text(inner):
         return {**about, **inner}
     branches = list(inner["anyOf"]) if set(inner) == {"anyOf"} else [inner]
-    branches = [_lenient_elements(branch) for branch in branches]
+    for at, branch in enumerate(branches):
+        if isinstance(items := branch.get("items"), dict):
+            branches[at] = {**branch, "items": _lenient(items, nullable=False)}
     is_block = any("$ref" in branch or branch.get("type") in ("array", "object") for branch in branches)
     more = [_NULL] if nullable and is_block and _NULL not in branches else []
     return {**about, "anyOf": [*branches, *more, _PLACEHOLDER_REF]}
-
-
-def _lenient_elements(schema: Schema) -> Schema:
-    items = schema.get("items")
-    return {**schema, "items": _lenient(items, nullable=False)} if isinstance(items, dict) else schema
 
 
 def _takes_text(schema: Schema) -> bool:
     if "anyOf" in schema:
         return any(_takes_text(branch) for branch in schema["anyOf"])
     return schema.get("type") == "string" and not schema.keys() & {"enum", "const", "pattern"}
-
-
-def _also_one(schema: Schema, single: Schema) -> None:
-    """Also allow a single element in place of a list of it."""
-    schema["anyOf"].append(single)

@@ -12,11 +12,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr,
 
 from devmem.config.agent import AgentConfig, Condition, EdgeCondition, LiteralConfig, PassthroughConfig, RecordedType
 from devmem.config.base import ConfigModel, Duration, MemoryOptions, Placed, StoreTypes
-from devmem.config.document import DocumentPath
 from devmem.config.placeholders import Unresolved, has_placeholder
 from devmem.config.store import StoreDeclaration
 from devmem.errors import ConfigError, Finding, PluginError
-from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
+from devmem.model.interactions import Interaction, InteractionKind, ParticipantType
 from devmem.text.files import expanded
 
 
@@ -35,10 +34,12 @@ class CopyRule(ConfigModel):
         if record.kind is InteractionKind.SUMMARY:
             return False
         sides = (record.source, record.target)
-        return any(self._is_of(one) and other.type in self.memory_types for one, other in (sides, sides[::-1]))
-
-    def _is_of(self, one: Participant) -> bool:
-        return one.type is ParticipantType.AGENT and (not self.agents or one.name in self.agents)
+        return any(
+            one.type is ParticipantType.AGENT
+            and (not self.agents or one.name in self.agents)
+            and other.type in self.memory_types
+            for one, other in (sides, sides[::-1])
+        )
 
 
 class ConversationRecording(ConfigModel):
@@ -203,7 +204,7 @@ class Workflow(WorkflowDocument):
         Raises:
             KeyError: the workflow declares no such store.
         """
-        return _named(self.memory, name, [store.name for store in self.memory], "store")
+        return _named({store.name: store for store in self.memory}, name, "store")
 
     def node(self, id: str) -> NodeConfig:  # noqa: A002 - the document's own word
         """Return the node with this id.
@@ -211,7 +212,7 @@ class Workflow(WorkflowDocument):
         Raises:
             KeyError: the workflow has no such node.
         """
-        return _named(self.nodes, id, [node.id for node in self.nodes], "node")
+        return _named({node.id: node for node in self.nodes}, id, "node")
 
     @property
     def is_devall(self) -> bool:
@@ -236,8 +237,8 @@ class Workflow(WorkflowDocument):
         Raises:
             ConfigError: some variable is not set; each place is named.
         """
-        wanted = tuple(prefix)
-        found = [one for one in self.unresolved if _within(one.location, wanted)]
+        starts = [tuple(prefix), ("graph", *prefix)]
+        found = [one for one in self.unresolved if any(one.location[: len(each)] == each for each in starts)]
         if found:
             raise ConfigError([one.finding(str(self.file or "")) for one in found])
 
@@ -272,15 +273,10 @@ def source_paths(store: StoreDeclaration) -> list[str]:
     return [str(expanded(path)) for path in named]
 
 
-def _within(location: DocumentPath, prefix: DocumentPath) -> bool:
-    inside_graph = ("graph", *prefix)
-    return location[: len(prefix)] == prefix or location[: len(inside_graph)] == inside_graph
-
-
-def _named(things: Sequence[_Thing], name: str, names: list[str], kind: str) -> _Thing:
-    if name not in names:
+def _named(things: Mapping[str, _Thing], name: str, kind: str) -> _Thing:
+    if name not in things:
         raise KeyError(f"the workflow has no {kind} {name!r}")
-    return things[names.index(name)]
+    return things[name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -301,14 +297,13 @@ def variants(model: type[BaseModel], store_types: StoreTypes | None) -> tuple[Va
         return (Variant(value="agent", summary="A step that a language model takes.", model=AgentConfig),)
     if model is not StoreDeclaration or store_types is None:
         return ()
-    return tuple(_store_variant(name, store_types) for name in store_types.names())
-
-
-def _store_variant(name: str, store_types: StoreTypes) -> Variant:
-    try:
-        return Variant(value=name, summary=store_types.summary(name), model=store_types.config_model(name))
-    except PluginError as error:
-        return Variant(value=name, summary=str(error), model=None)
+    found: list[Variant] = []
+    for name in store_types.names():
+        try:
+            found.append(Variant(value=name, summary=store_types.summary(name), model=store_types.config_model(name)))
+        except PluginError as error:
+            found.append(Variant(value=name, summary=str(error), model=None))
+    return tuple(found)
 
 
 ROOT_ONLY: Final = ("version", "vars")

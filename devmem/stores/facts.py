@@ -348,10 +348,12 @@ class FactExtractor:
             counts = self._extracted(taken.id, spent, was_taken=waiting.taken_until > 0)
             failed = False
         finally:
-            self._taken = None
-            if counts is not None and not self._closing:
+            # Without it, `close` has given the turn back.
+            with self._state:
+                is_own, self._taken = self._taken is not None, None
+            if is_own and counts is not None:
                 self.queue.finish(taken, spent + Counter(counts))
-            elif not self._closing:
+            elif is_own:
                 self.queue.give_back(taken, spent, failed=failed)
         return counts is not None
 
@@ -374,7 +376,12 @@ class FactExtractor:
         known = [key for key in keys if isinstance(key, str)]
         texts = self._store.texts_of(item)
         self._model.open()
-        spent[CALLS] += 1
+        with self._state:
+            # `close` counts what is spent when it gives the turn back: no call may follow that.
+            is_closing = self._closing
+            spent[CALLS] += not is_closing
+        if is_closing:
+            return None
         try:
             found = self._model.facts_of(texts, said_at=event_key(item)[0], known=known)
         except ChatModelError as error:
@@ -480,7 +487,7 @@ class FactExtractor:
             if not self.is_view and not self._closing:
                 self._state.wait_for(lambda: self._thread is None, _SECONDS_A_CLOSE)
             self._closing = True
-            taken = self._taken
+            taken, self._taken = self._taken, None
         if taken is not None:
             turn, spent = taken
             try:

@@ -113,8 +113,6 @@ class Filler:
         self.replaced: list[str] = []
         """Ids of items whose earlier content was replaced, or archived."""
         self._payloads: Counter[str] = Counter()
-        self._kept: Counter[str] = Counter()
-        """Number of duplicates by the part that is stored with another value than the record's, which stays."""
         self._reasons: Counter[tuple[str, str]] = Counter()
 
     def fill(self, records: Iterable[Record], fields: tuple[str, ...] = ()) -> None:
@@ -150,31 +148,22 @@ class Filler:
         if self._fields is not None:
             searched = dict.fromkeys([*(record.indexed_fields or ()), *self._fields])
             record = replace(record, indexed_fields=tuple(searched))
-        record = self._scoped(self._distrusted(record))
+        if getattr(self._store.setup.config, "guard", None) is not None:
+            # What a file says of its own trust and quarantine is not believed.
+            kept = {key: value for key, value in record.metadata.items() if key not in (QUARANTINE, APPROVED)}
+            record = replace(record, metadata=kept, trust=min(record.trust, TRUST[SourceKind.IMPORT]))
+        given = {part: getattr(self._scope, part) for part in SCOPE_PARTS if getattr(record.scope, part) is None}
+        if (scope := replace(record.scope, **given)) != record.scope:
+            # An id made of the content says nothing of whose it is: the same file may be imported for two users.
+            made = _DIGEST.fullmatch(record.id) is not None
+            own = hashlib.sha256("\0".join([record.id, *map(str, given.values())]).encode()).hexdigest()[:32]
+            record = replace(record, scope=scope, id=own if made else record.id)
         if record.id in self._items:
             # A batch holds an item once; the later record takes the place of the earlier one, as in any later batch.
             self.flush()
         self._items[record.id] = record
         if len(self._items) >= _BATCH_SIZE:
             self.flush()
-
-    def _distrusted(self, item: MemoryItem) -> MemoryItem:
-        """Return an item for a store with a guard: what a file says of its own trust and quarantine is not believed."""
-        if getattr(self._store.setup.config, "guard", None) is None:
-            return item
-        marks = {QUARANTINE, APPROVED}
-        kept = {key: value for key, value in item.metadata.items() if key not in marks}
-        return replace(item, metadata=kept, trust=min(item.trust, TRUST[SourceKind.IMPORT]))
-
-    def _scoped(self, item: MemoryItem) -> MemoryItem:
-        given = {part: getattr(self._scope, part) for part in SCOPE_PARTS if getattr(item.scope, part) is None}
-        scope = replace(item.scope, **given)
-        if scope == item.scope:
-            return item
-        # An id that was made of the content says nothing of whose it is; the same file may be imported for two users.
-        made = _DIGEST.fullmatch(item.id) is not None
-        own = hashlib.sha256("\0".join([item.id, *map(str, given.values())]).encode()).hexdigest()[:32]
-        return replace(item, scope=scope, id=own if made else item.id)
 
     def flush(self) -> None:
         """Store what was taken so far; raises as `put` does."""
@@ -194,9 +183,6 @@ class Filler:
         outcomes = self._store.add(fresh) if fresh else []
         self.counts[WriteStatus.DUPLICATE.value] += len(like)
         self.counts[ARCHIVED] += len(others) - len(fresh)
-        # A service may never return an item as it was given.
-        for item in self._store.stamped(like) if isinstance(self._store, CollectionMemory) else ():
-            self._kept.update(_kept_parts(item, there[item.id]))
         for item, outcome in zip(fresh, outcomes, strict=True):
             self._count(outcome)
             was_archived = old.get(item.id) if outcome else None
@@ -206,11 +192,19 @@ class Filler:
                 self.replaced.append(item.id)
 
     def notes(self) -> list[str]:
-        """Return what a person should know: replaced and kept contents, and the reasons why nothing was stored."""
+        """Return what a person should know: replaced contents, and the reasons why nothing was stored."""
         reasons = [f"{count:,} {status}: {reason}" for (status, reason), count in self._reasons.most_common()]
         more = len(reasons) - _REASONS_SHOWN
         shown = reasons[:_REASONS_SHOWN] + ([f"and {more:,} more reasons"] if more > 0 else [])
-        return [*self._replacements(), *self._kept_parts(), *shown]
+        notes = []
+        if self.replaced:
+            named = ", ".join(self.replaced[:_REASONS_SHOWN]) + (", ..." if len(self.replaced) > _REASONS_SHOWN else "")
+            what = "item has" if len(self.replaced) == 1 else "items have"
+            notes.append(f"{len(self.replaced):,} {what} other content now than before under the same id: {named}")
+        if left := self.counts[ARCHIVED]:
+            what = "item is archived and stays" if left == 1 else "items are archived and stay"
+            notes.append(f"{left:,} {what} so: `devmem update --unarchive` brings them back")
+        return [*notes, *shown]
 
     def _is_like(self, item: MemoryItem, stored: MemoryItem | None) -> bool:
         """Whether all that an item says is stored; only its content and metadata where a service keeps it."""
@@ -224,21 +218,6 @@ class Filler:
             getattr(item, name) in (None, getattr(stored, name)) for name in ("event_time", "indexed_fields")
         )
         return is_told and item.trust == stored.trust and is_same_time and is_same_fields
-
-    def _kept_parts(self) -> Iterator[str]:
-        if self._kept:
-            named = ", ".join(f"{part} of {count:,}" for part, count in self._kept.most_common(_REASONS_SHOWN))
-            more = ", ..." if len(self._kept) > _REASONS_SHOWN else ""
-            yield f"duplicates stay as they are where the file differs: {named}{more}; `devmem update` changes them"
-
-    def _replacements(self) -> Iterator[str]:
-        if self.replaced:
-            named = ", ".join(self.replaced[:_REASONS_SHOWN]) + (", ..." if len(self.replaced) > _REASONS_SHOWN else "")
-            what = "item has" if len(self.replaced) == 1 else "items have"
-            yield f"{len(self.replaced):,} {what} other content now than before under the same id: {named}"
-        if left := self.counts[ARCHIVED]:
-            what = "item is archived and stays" if left == 1 else "items are archived and stay"
-            yield f"{left:,} {what} so: `devmem update --unarchive` brings them back"
 
     def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
         dumped = dump_payload(payload)
@@ -255,13 +234,3 @@ class Filler:
             self._reasons[outcome.status.value, outcome.reason] += 1
         if outcome.waiting:
             self.counts["waiting for their embedding"] += 1
-
-
-def _kept_parts(item: MemoryItem, stored: MemoryItem) -> Iterator[str]:
-    """Name the parts of a stored item that a record of the same content lacks, and the expiry where it differs."""
-    yield from (f"metadata.{key}" for key in stored.metadata if key not in item.metadata)
-    if item.event_time is None and stored.event_time is not None:
-        yield "event_time"
-    if item.expires_at != stored.expires_at:
-        yield "expires_at"
-    yield from (field.key for field in NAMED_FIELDS if field.of(item) != field.of(stored))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -171,18 +171,14 @@ class AgentRun:
         asked = [message.for_chat() for message in messages]
         with record_llm(self.config.model or self.config.provider, asked) as call:
             reply = self._reply(request)
-            call.annotate(self._of_model(reply.usage))
-            call.output(_recorded(reply))
+            if telemetry.is_enabled():
+                tokens = (reply.usage.input_tokens, reply.usage.output_tokens) if reply.usage else None
+                address = service_address(self.config.provider, self.config.base_url)
+                call.annotate(telemetry.model_attributes(self.config.provider, address, tokens))
+            calls = list(reply.tool_calls)
+            call.output({"text": reply.text, "tool_calls": calls} if calls else reply.text)
         self._usage = self._usage + reply.usage if reply.usage else self._usage
         return reply
-
-    def _of_model(self, usage: Usage | None) -> Mapping[str, str | int]:
-        """Return the attributes of the span of a request to the model."""
-        if not telemetry.is_enabled():
-            return {}
-        tokens = (usage.input_tokens, usage.output_tokens) if usage else None
-        address = service_address(self.config.provider, self.config.base_url)
-        return telemetry.model_attributes(self.config.provider, address, tokens)
 
     def _reply(self, request: ChatRequest) -> ChatReply:
         if self.on_text is None:
@@ -206,6 +202,12 @@ class AgentRun:
         return self._complete(self._messages(*planned, role=self.config.role))
 
     def _write(self, stage: Stage, answer: ChatReply | None) -> None:
+        # A user's own words are relied on most, a tool's result least, and an answer no more than what was recalled.
+        kinds = {Role.USER: SourceKind.USER, Role.TOOL: SourceKind.TOOL}
+        trusts = [TRUST[kinds.get(message.role, SourceKind.NODE)] for message in self.inputs]
+        recalled = self._context.hits if self._context else ()
+        trusts += [TRUST[SourceKind.USER]] if answer is None else [TRUST[SourceKind.NODE]]
+        trusts += [] if answer is None else [hit.item.trust for hit in recalled]
         payload = MemoryWritePayload(
             agent_role=self.config.role or "",
             inputs_text=_framed(self.inputs),
@@ -217,26 +219,12 @@ class AgentRun:
             scope=self.scope,
             source=self.node,
             caller=self.caller,
-            trust=min([*map(_trust_of, self.inputs), *self._trust_of_answer(answer)]),
+            trust=min(trusts),
             quoted=answer is not None and answer.quotation is not None,
         )
         result = self.manager.update(payload, current_stage=stage)
         if result.writes or result.failures:
             self._written[stage] = result
-
-    def _trust_of_answer(self, answer: ChatReply | None) -> list[float]:
-        """Return how far an answer may be relied on: no more than what was recalled for it."""
-        if answer is None:
-            return [TRUST[SourceKind.USER]]
-        recalled = self._context.hits if self._context else ()
-        return [TRUST[SourceKind.NODE], *(hit.item.trust for hit in recalled)]
-
-
-def _recorded(reply: ChatReply) -> object:
-    """Return the record of a reply: its text, with the calls of tools where there are any."""
-    if not reply.tool_calls:
-        return reply.text
-    return {"text": reply.text, "tool_calls": list(reply.tool_calls)}
 
 
 def _recalled_images(hits: Sequence[Hit], inputs: Sequence[Message]) -> list[MessageBlock]:
@@ -256,12 +244,6 @@ def _asked(inputs: Sequence[Message]) -> list[Message]:
     """Return the inputs with the question in the place of an answer that only quotes memory."""
     questions = ((each, Quotation.in_message(each)) for each in inputs)
     return [replace(each, content=found.question) if found and found.question else each for each, found in questions]
-
-
-def _trust_of(message: Message) -> float:
-    """Return how far a message may be relied on: a user's own words most, a tool's result least."""
-    kinds = {Role.USER: SourceKind.USER, Role.TOOL: SourceKind.TOOL}
-    return TRUST[kinds.get(message.role, SourceKind.NODE)]
 
 
 def _framed(messages: Sequence[Message]) -> str:

@@ -16,7 +16,7 @@ from devmem.config.agent import Attachment
 from devmem.errors import AccessError, ScopeError
 from devmem.model.caller import Caller, Stage, acting_as
 from devmem.model.filters import Filter
-from devmem.model.items import LEAST_TRUST, AnyUser, MemoryContentSnapshot, MemoryItem, Scope
+from devmem.model.items import LEAST_TRUST, AnyUser, MemoryItem, Scope
 from devmem.model.results import Hit, MemoryWritePayload
 from devmem.model.twins import as_async
 from devmem.stores.items import Expiry, store_items
@@ -140,18 +140,10 @@ def log_operation(operation: MemoryOperation) -> None:
     _LOG.info("%s", operation, extra={f"memory_{name}": getattr(operation, name) for name in fields})
 
 
-def attachments_of_items(items: Sequence[MemoryItem]) -> int:
-    """Return the number of blocks in the snapshots of the items."""
-    return sum(_blocks(item.input_snapshot) + _blocks(item.output_snapshot) for item in items)
-
-
-def attachments_of_payload(payload: MemoryWritePayload) -> int:
-    """Return the number of blocks in the snapshots of a payload."""
-    return _blocks(payload.input_snapshot) + _blocks(payload.output_snapshot)
-
-
-def _blocks(snapshot: MemoryContentSnapshot | None) -> int:
-    return len(snapshot.blocks) if snapshot is not None else 0
+def count_attachments(parts: Sequence[MemoryItem | MemoryWritePayload]) -> int:
+    """Return the number of blocks in the snapshots of items, or of payloads."""
+    snapshots = (each for part in parts for each in (part.input_snapshot, part.output_snapshot))
+    return sum(len(each.blocks) for each in snapshots if each is not None)
 
 
 class AttachmentHandle:
@@ -224,7 +216,7 @@ class AttachmentHandle:
         with self._timed("search") as counts:
             report = self._store.search(asked)
             hits = [hit for hit in checked_hits(report.hits) if self._sees(hit.item)]
-            counts.items, counts.attachments = len(hits), attachments_of_items([hit.item for hit in hits])
+            counts.items, counts.attachments = len(hits), count_attachments([hit.item for hit in hits])
         return hits
 
     def get(self, *ids: str) -> list[MemoryItem]:
@@ -233,7 +225,6 @@ class AttachmentHandle:
         Raises:
             AccessError: the attachment does not read.
         """
-        self._require("read")
         return self._read("get", lambda: self._store.get(ids))
 
     def recent(self, limit: int = 10) -> list[MemoryItem]:
@@ -242,13 +233,13 @@ class AttachmentHandle:
         Raises:
             AccessError: the attachment does not read.
         """
-        self._require("read")
         return self._read("recent", lambda: self._store.recent(limit, self._reach))
 
     def _read(self, kind: OperationKind, read: Callable[[], Sequence[MemoryItem]]) -> list[MemoryItem]:
+        self._require("read")
         with self._timed(kind) as counts:
             found = [item for item in read() if self._sees(item)]
-            counts.items, counts.attachments = len(found), attachments_of_items(found)
+            counts.items, counts.attachments = len(found), count_attachments(found)
         return found
 
     def add(self, *items: MemoryItem) -> list[str]:
@@ -271,7 +262,7 @@ class AttachmentHandle:
                     raise ScopeError(f"the id {taken.id!r} is taken in another scope")
             with acting_as(self._scope.agent, run=self._scope.run):
                 ids = store_items(self._store, owned)
-            counts.items, counts.attachments = len(ids), attachments_of_items(owned)
+            counts.items, counts.attachments = len(ids), count_attachments(owned)
         return ids
 
     def delete(self, *ids: str) -> int:

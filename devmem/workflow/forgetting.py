@@ -37,9 +37,8 @@ from devmem.stores.commit_log import EraseRecord, decide_erasure, erase_records,
 from devmem.stores.config import PlaceConfig
 from devmem.stores.erasing import RECEIPT_COLUMNS, EraseSelection, ForgetReceipt, receipt_of
 from devmem.stores.memory import MemoryBase, StoreSetup
-from devmem.workflow.recording import records_of
 from devmem.workflow.rescue import TEMPORARY, read_write
-from devmem.workflow.stores import load_store, make_store, session_folder, session_names
+from devmem.workflow.stores import load_store, make_store, records_of, session_folder, session_names
 
 _LOG: Final = logging.getLogger(__name__)
 _PATIENCE: Final = 30.0

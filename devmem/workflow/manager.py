@@ -42,9 +42,8 @@ from devmem.workflow.attachments import (
     OperationHook,
     OperationKind,
     User,
-    attachments_of_items,
-    attachments_of_payload,
     checked_hits,
+    count_attachments,
     log_operation,
     timed,
     visible_to,
@@ -120,16 +119,13 @@ class MemoryManager:
     @property
     def policy(self) -> MergePolicy:
         """How the hits of several stores are put together for the manager's own caller."""
-        return self._policy_for(self._caller)
-
-    def _policy_for(self, reader: Caller) -> MergePolicy:
         options = self._options
         return MergePolicy(
             token_budget=options.token_budget,
             language=options.language,
             dedupe=options.dedupe,
             origins=options.origins,
-            reader=reader,
+            reader=self._caller,
         )
 
     def attachment(self, name: str, scope: Scope | None = None) -> AttachmentHandle:
@@ -139,14 +135,12 @@ class MemoryManager:
             KeyError: the node is not attached to a store of this name.
             ValueError: the scope's user is empty text, as an unset variable gives.
         """
-        entry = {entry.name: entry for entry in self._attachments}[name]
-        lasts_one_run = name in self._run_only
         return AttachmentHandle(
-            entry,
+            {entry.name: entry for entry in self._attachments}[name],
             self._stores[name],
             scope or Scope(),
             clock=self._clock,
-            one_run=lasts_one_run,
+            one_run=name in self._run_only,
             caller=self._caller,
             on_operation=self._on_operation,
         )
@@ -188,14 +182,15 @@ class MemoryManager:
             where=visible_to(user, where),
             asked_at=asked_at,
         )
-        queries = self._queries(asked, turns)
+        said = turns_in(asked.snapshot.text if asked.snapshot else "") if turns is None else turns
+        texts = turns_to_search([strip_recalled(turn) for turn in said])
+        queries = [replace(asked, text=text, embedding=self._embeddings.of(text)) for text in texts]
         found, failures = self._search_all(queries, Stage(current_stage), run)
         if self._options.ranking == "devall":
             found = rank_as_devall(found, queries[-1].text, self._clock())
-        texts = [each.text for each in queries]
         prompt = PromptTexts([asked.snapshot.text if asked.snapshot else "", *texts])
         found = [[hit for hit in hits if not prompt.hold(hit.item)] for hits in found]
-        result = merge(found, self._policy_for(asked.caller), failures)
+        result = merge(found, replace(self.policy, reader=asked.caller), failures)
         return result if result.hits or failures else None
 
     def _search_all(
@@ -209,13 +204,12 @@ class MemoryManager:
                 found.append(self._search(attachment, queries, stage, run))
             except Exception as error:  # noqa: BLE001 - a store type may be anyone's code, and memory never takes a node down
                 failures.append(_failure(attachment.name, "retrieve", error))
-        return found, [*failures, *_embedding_failures(queries)]
-
-    def _queries(self, asked: MemoryQuery, turns: Sequence[str] | None) -> list[MemoryQuery]:
-        """Return a query for each turn, the last said one last."""
-        said = turns_in(asked.snapshot.text if asked.snapshot else "") if turns is None else turns
-        texts = turns_to_search([strip_recalled(turn) for turn in said])
-        return [replace(asked, text=text, embedding=self._embeddings.of(text)) for text in texts]
+        # Copied first: another thread with the same query may be adding to it.
+        failed = {name: error for query in queries for name, error in [*query.embedding.failures.items()]}
+        failures += [
+            StoreFailure(model=name, operation="embed the query", error=error) for name, error in failed.items()
+        ]
+        return found, failures
 
     def _search(
         self, attachment: Attachment, queries: Sequence[MemoryQuery], stage: Stage, run: str | None
@@ -241,7 +235,7 @@ class MemoryManager:
 
         with self._timed("retrieve", attachment.name, stage) as counts:
             hits = search_turns(queries, attachment.top_k, search)
-            counts.items, counts.attachments = len(hits), attachments_of_items([hit.item for hit in hits])
+            counts.items, counts.attachments = len(hits), count_attachments([hit.item for hit in hits])
         return hits
 
     def _completed(self, caller: Caller | None) -> Caller:
@@ -265,7 +259,10 @@ class MemoryManager:
                 continue
             operation = "update"
             try:
-                outcome = self._write(attachment.name, self._expiring(fresh, attachment), stage)
+                lasting = fresh
+                if attachment.ttl is not None and fresh.expires_at is None:
+                    lasting = replace(fresh, expires_at=self._clock() + attachment.ttl)
+                outcome = self._write(attachment.name, lasting, stage)
                 writes.append(StoreWrite(store=attachment.name, outcome=outcome))
                 if outcome.failure is not None:
                     failures.append(_failure(attachment.name, operation, outcome.failure))
@@ -275,19 +272,13 @@ class MemoryManager:
                 failures.append(_failure(attachment.name, operation, error))
         return MemoryUpdateResult(writes=tuple(writes), failures=tuple(failures))
 
-    def _expiring(self, payload: MemoryWritePayload, attachment: Attachment) -> MemoryWritePayload:
-        """Return the payload with the expiry that the attachment's `ttl` gives it, unless it has an own."""
-        if attachment.ttl is None or payload.expires_at is not None:
-            return payload
-        return replace(payload, expires_at=self._clock() + attachment.ttl)
-
     def _write(self, name: str, payload: MemoryWritePayload, stage: Stage) -> WriteOutcome:
         """Write the unsaved payloads, then this one; failed ones are kept, in order."""
         with self._timed("update", name, stage) as counts:
             outcome = self._unsaved.write(name, payload, partial(self._update_store, name))
             counts.failure = outcome.failure
             if outcome.status in _ACCEPTED:
-                counts.items, counts.attachments = 1, attachments_of_payload(payload)
+                counts.items, counts.attachments = 1, count_attachments([payload])
         return outcome
 
     def _update_store(self, name: str, payload: MemoryWritePayload) -> WriteOutcome:
@@ -317,12 +308,6 @@ class MemoryManager:
 
     aretrieve = as_async(retrieve)
     aupdate = as_async(update)
-
-
-def _embedding_failures(queries: Sequence[MemoryQuery]) -> list[StoreFailure]:
-    # Copied first: another thread with the same query may be adding to it.
-    failed = {name: error for query in queries for name, error in [*query.embedding.failures.items()]}
-    return [StoreFailure(model=name, operation="embed the query", error=error) for name, error in failed.items()]
 
 
 def _failure(store: str, operation: str, error: Exception) -> StoreFailure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
@@ -133,12 +133,13 @@ def _access(
 ) -> StoreAccess:
     retrieval = getattr(store.config, "retrieval", None)
     of_store = getattr(retrieval, "min_relevance", None)
+    writes = entry.write and not getattr(store.config, "read_only", False)
     return StoreAccess(
         node=node.id,
         agent=agent.agent or node.id,
         store=entry.name,
         reads_at=_reads_at(agent, entry),
-        writes_at=() if getattr(store.config, "read_only", False) else _writes_at(agent, entry),
+        writes_at=_passed(agent, entry.write_stage if writes else ()),
         top_k=entry.top_k,
         similarity_threshold=entry.similarity_threshold if entry.similarity_threshold > -1 else None,
         min_relevance=of_store if entry.min_relevance is None else entry.min_relevance,
@@ -153,12 +154,14 @@ def _store_plan(workflow: Workflow, store: StoreDeclaration, accesses: tuple[Sto
     of_store = [one for one in accesses if one.store == store.name]
     recorded = ["conversation"] if store.name in workflow.recording_stores else []
     written = [one.agent for one in of_store if one.writes_at]
-    embedding = getattr(store.config, "embedding", None)
+    embedding: EmbeddingConfig | None = getattr(store.config, "embedding", None)
+    provider = None if embedding is None else embedding.provider
+    usual = DEFAULT_MODEL if provider == "openai" else only_model(provider or "")
     return StorePlan(
         name=store.name,
         type=store.type,
         location=_location(store),
-        embedding=None if embedding is None else _model_text(embedding),
+        embedding=None if embedding is None else " ".join(filter(None, (embedding.provider, embedding.model or usual))),
         readers=tuple(dict.fromkeys(one.agent for one in of_store if one.reads_at)),
         writers=tuple(dict.fromkeys([*written, *recorded])),
     )
@@ -201,8 +204,10 @@ def _sendings(workflow: Workflow) -> Iterator[tuple[str, str, str]]:
     for store in (store for store in workflow.memory if store.name in used):
         for address in _sends_to(store):
             yield address, "items and queries of", store.name
-        for path, block in _models_of(store):
-            if (service := _service_of(block)) is not None:
+        # Token vectors, which no service makes, are left out.
+        idle: tuple[str, ...] = getattr(store.config, "idle_models", ())
+        for path, block in _blocks(store.config, ""):
+            if path not in idle and (service := _service_of(block)) is not None:
                 yield service, f"texts (for `{path}`) of", store.name
 
 
@@ -236,27 +241,11 @@ class _ModelBlock(Protocol):
     def base_url(self) -> str | None: ...
 
 
-def _model_text(block: _ModelBlock) -> str:
-    """Return provider and name of the model that a block names."""
-    asks_openai = isinstance(block, EmbeddingConfig) and block.provider == "openai"
-    usual = DEFAULT_MODEL if asks_openai else only_model(block.provider)
-    return " ".join(filter(None, (block.provider, block.model or usual)))
-
-
 def _service_of(block: _ModelBlock) -> str | None:
     """Return where the texts for a block's model are sent; None where it runs in this process."""
     if is_in_process(block.provider):
         return None
     return service_address(block.provider, block.base_url) or f"the service of the provider {block.provider!r}"
-
-
-def _models_of(store: StoreDeclaration) -> Iterator[tuple[str, _ModelBlock]]:
-    """Yield the blocks of a store whose models a run asks, each with its path.
-
-    Token vectors, which no service makes, are left out.
-    """
-    idle: tuple[str, ...] = getattr(store.config, "idle_models", ())
-    return (found for found in _blocks(store.config, "") if found[0] not in idle)
 
 
 def _blocks(config: ConfigModel, path: str) -> Iterator[tuple[str, _ModelBlock]]:
@@ -272,19 +261,12 @@ def _blocks(config: ConfigModel, path: str) -> Iterator[tuple[str, _ModelBlock]]
             yield from _blocks(value, f"{inner}.")
 
 
-def _stages_of(agent: AgentConfig) -> tuple[Stage, ...]:
-    """Return the stages that an agent goes through, in their order."""
-    skipped = {stage for stage, prompt in ((Stage.PLAN, agent.plan), (Stage.CRITIQUE, agent.critique)) if not prompt}
-    return tuple(stage for stage in Stage if stage not in skipped)
-
-
 def _reads_at(agent: AgentConfig, entry: Attachment) -> tuple[Stage, ...]:
     """Return the stages at which an agent searches a store."""
-    wanted = (entry.retrieve_stage or RETRIEVING) if entry.read else ()
-    return tuple(stage for stage in _stages_of(agent) if stage in wanted)
+    return _passed(agent, (entry.retrieve_stage or RETRIEVING) if entry.read else ())
 
 
-def _writes_at(agent: AgentConfig, entry: Attachment) -> tuple[Stage, ...]:
-    """Return the stages at which an agent writes to a store."""
-    wanted = entry.write_stage if entry.write else ()
-    return tuple(stage for stage in _stages_of(agent) if stage in wanted)
+def _passed(agent: AgentConfig, wanted: Container[Stage]) -> tuple[Stage, ...]:
+    """Return those of some stages that an agent goes through, in their order."""
+    skipped = {stage for stage, prompt in ((Stage.PLAN, agent.plan), (Stage.CRITIQUE, agent.critique)) if not prompt}
+    return tuple(stage for stage in Stage if stage not in skipped and stage in wanted)

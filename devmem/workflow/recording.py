@@ -9,19 +9,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from devmem.config.workflow import ConversationRecording, CopyRule, Workflow
+from devmem.config.workflow import CopyRule, Workflow
 from devmem.model.interactions import Interaction, Participant, ParticipantType
 from devmem.model.items import Scope
 from devmem.model.message import Message, Role
 from devmem.recording.calls import Call, asked_by
-from devmem.recording.forwarder import pending_file
 from devmem.recording.log import CopySource, InteractionStore
 from devmem.recording.recorder import InteractionRecorder, RecordingOptions
-from devmem.storage.pending import STATE_FILE
-from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import MemoryBase
 from devmem.text.devall_frames import frame
-from devmem.workflow.stores import session_folder
+from devmem.workflow.stores import records_of, session_folder
 
 _LOG: Final = logging.getLogger(__name__)
 _BATCH_SIZE: Final = 500
@@ -121,7 +118,14 @@ class RunRecording:
             raise TypeError(f"memory store {block.store!r}, which `conversation` names, keeps no records")
         file, name = records_of(store, folder or session_folder(workflow))
         sink = CopyingSink(store, block.copies, stores) if block.copies else store
-        self._recorder = InteractionRecorder(sink, file, _options(block), store=name)
+        options = RecordingOptions(
+            types=frozenset(ParticipantType(kind) for kind in block.types),
+            language=block.language,
+            max_content_length=block.max_content_length,
+            secret_patterns=block.secret_patterns,
+            max_pending_bytes=block.max_pending_bytes,
+        )
+        self._recorder = InteractionRecorder(sink, file, options, store=name)
         attached = [entry for config in agents.values() for entry in config.memories]
         written = {block.store, *(rule.into for rule in block.copies)}
         self._is_read = any(entry.read and entry.name in written for entry in attached)
@@ -175,25 +179,6 @@ class RunRecording:
         """Bring what was recorded into the store; what it does not take waits for the next run."""
         if self._recorder is not None and not self._recorder.close():
             _LOG.error("records wait for the next run: %s", self._recorder.status().failure)
-
-
-def _options(block: ConversationRecording) -> RecordingOptions:
-    return RecordingOptions(
-        types=frozenset(ParticipantType(kind) for kind in block.types),
-        language=block.language,
-        max_content_length=block.max_content_length,
-        secret_patterns=block.secret_patterns,
-        max_pending_bytes=block.max_pending_bytes,
-    )
-
-
-def records_of(store: MemoryBase, folder: Path) -> tuple[Path, str]:
-    """Return the file in which a store's records wait, and their name there: beside its file, or else in a folder."""
-    config = store.setup.config
-    place = store.setup.location(config.memory_path) if isinstance(config, PlaceConfig) else None
-    if place is not None and "://" not in place:
-        return pending_file(place), ""
-    return folder / STATE_FILE, store.name
 
 
 def _asked(inputs: Sequence[Message]) -> str:

@@ -163,17 +163,14 @@ class UnsavedWrites:
             outbox.put({uuid4().hex: payload for payload in payloads})
         except OutboxError as error:
             _LOG.warning("Unsaved writes cannot be put into %s: %s", file, error)
-            self._log_lost(store, payloads)
+            # A log is plain.
+            lines = "".join(f"\n{dump_payload(payload)}" for payload in payloads)
+            shown = lines if store not in self._keys else " The store is encrypted, so they are not logged."
+            _LOG.critical("These writes to memory store %r could not be saved anywhere:%s", store, shown)
             return None
         finally:
             outbox.close()
         return file
-
-    def _log_lost(self, store: str, payloads: Sequence[MemoryWritePayload]) -> None:
-        """Log writes that no file takes; of an encrypted store only that there were some, as a log is plain."""
-        lines = "".join(f"\n{dump_payload(payload)}" for payload in payloads)
-        shown = lines if store not in self._keys else " The store is encrypted, so they are not logged."
-        _LOG.critical("These writes to memory store %r could not be saved anywhere:%s", store, shown)
 
 
 def _deliver(outbox: Outbox[MemoryWritePayload], write: Write) -> Delivery[WriteOutcome]:

@@ -49,18 +49,14 @@ def count_hidden(nodes: Iterable[NodeConfig], stores: Mapping[str, MemoryBase], 
     read = dict.fromkeys(
         entry.name for node in nodes if node.config is not None for entry in node.config.memories if entry.read
     )
-    counts = {name: _bound_items(stores.get(name)) for name in read}
+    counts: dict[str, int] = {}
+    for name in read:
+        if isinstance(store := stores.get(name), CollectionMemory):
+            try:
+                counts[name] = store.count() - store.count(_UNBOUND)
+            except DevmemError as error:
+                _LOG.warning("The items of memory store %r that belong to users cannot be counted: %s", name, error)
     return {name: count for name, count in counts.items() if count}
-
-
-def _bound_items(store: MemoryBase | None) -> int:
-    if not isinstance(store, CollectionMemory):
-        return 0
-    try:
-        return store.count() - store.count(_UNBOUND)
-    except DevmemError as error:
-        _LOG.warning("The items of memory store %r that belong to users cannot be counted: %s", store.name, error)
-        return 0
 
 
 def pass_on(node: NodeConfig, inputs: Sequence[Message]) -> NodeResult:
@@ -212,7 +208,9 @@ class WorkflowRunner:
         def run(managers: Managers) -> RunResult:
             if node is None:
                 return self._run_all(asked, scope, managers, asked_at)
-            return self._run_one(node, asked, scope, managers, asked_at)
+            result = self._run_node(node, [asked], scope, managers, asked_at)
+            hidden = count_hidden([node], self._stores, self._user)
+            return RunResult(nodes=(result,), output=result.text, warnings=self._not_carried_out(node), hidden=hidden)
 
         def run_on(stores: Mapping[str, MemoryBase]) -> RunResult:
             # A write that fails ends the run: nothing is left to be rescued.
@@ -221,13 +219,6 @@ class WorkflowRunner:
         if not self._workflow.transaction:
             return run(self._managers)
         return in_transaction(self._workflow, self._stores, scope.run or "", self._rescue_dir, run_on)
-
-    def _run_one(
-        self, node: NodeConfig, asked: Message, scope: Scope, managers: Managers, asked_at: _Time
-    ) -> RunResult:
-        result = self._run_node(node, [asked], scope, managers, asked_at)
-        hidden = count_hidden([node], self._stores, self._user)
-        return RunResult(nodes=(result,), output=result.text, warnings=self._not_carried_out(node), hidden=hidden)
 
     def _run_all(self, asked: Message, scope: Scope, managers: Managers, asked_at: _Time) -> RunResult:
         warnings = [
@@ -263,32 +254,37 @@ class WorkflowRunner:
             return pass_on(node, inputs)
         if node.id not in managers:
             raise KeyError(f"the stores of node {node.id!r} were not opened")
-        with self._recording.call(node.id, inputs) as call, acting_as(node.config.agent or node.id):
+        config, name = node.config, node.config.agent or node.id
+        with self._recording.call(node.id, inputs) as call, acting_as(name):
             agent: AgentRun | None = None
+            caller = Caller(node=node.id, agent=name, call=caller_in_trace().call or uuid4().hex)
             try:
+                if node.id not in self._chats:
+                    self._chats[node.id] = self._chat_models(node, config)
                 agent = AgentRun(
                     node=node.id,
-                    config=node.config,
+                    config=config,
                     inputs=inputs,
                     manager=managers[node.id],
-                    chat=self._chat(node, node.config),
+                    chat=self._chats[node.id],
                     scope=scope,
                     user=self._user,
-                    caller=_caller(node, node.config, scope),
+                    caller=caller.completed_by(Caller.of(scope)),
                     asked_at=asked_at,
                     recalls=self._recalls,
                     on_text=None if self._on_text is None else partial(self._on_text, node.id),
                 )
                 result = agent.run()
             except ChatModelError as error:
-                raise _failed(node.id, node.config, agent, error) from error
+                raise NodeFailedError(
+                    node.id,
+                    provider=config.provider,
+                    address=service_address(config.provider, config.base_url),
+                    reason=str(error),
+                    nodes=() if agent is None else (agent.so_far(),),
+                ) from error
             call.output(result.text)
         return result
-
-    def _chat(self, node: NodeConfig, config: AgentConfig) -> ChatModel:
-        if node.id not in self._chats:
-            self._chats[node.id] = self._chat_models(node, config)
-        return self._chats[node.id]
 
     @staticmethod
     def _not_carried_out(node: NodeConfig) -> tuple[str, ...]:
@@ -303,42 +299,28 @@ class WorkflowRunner:
         """
         self._recording.close()
         self._recalls.close()
-        files = [file for manager in self._managers.values() for file in manager.close()]
-        self._consolidate()
-        return files
-
-    def _consolidate(self) -> None:
-        """Consolidate the stores whose schedule says so; a failure is logged, as what the run wrote is stored."""
         from devmem.stores.consolidation import consolidate_when_due
 
+        files = [file for manager in self._managers.values() for file in manager.close()]
         for name, store in self._stores.items():
             try:
                 consolidate_when_due(store)
             except (DevmemError, OSError) as error:
+                # What the run wrote is stored.
                 _LOG.warning("memory store %r could not be consolidated: %s", name, error)
-
-
-def _failed(node: str, config: AgentConfig, agent: AgentRun | None, error: ChatModelError) -> NodeFailedError:
-    """Return the error of a node, with what its stages did before."""
-    return NodeFailedError(
-        node,
-        provider=config.provider,
-        address=service_address(config.provider, config.base_url),
-        reason=str(error),
-        nodes=() if agent is None else (agent.so_far(),),
-    )
-
-
-def _caller(node: NodeConfig, config: AgentConfig, scope: Scope) -> Caller:
-    """Return a node's agent, and a new call of it."""
-    own = Caller(node=node.id, agent=config.agent or node.id, call=caller_in_trace().call or uuid4().hex)
-    return own.completed_by(Caller.of(scope))
+        return files
 
 
 def _open_managers(
     workflow: Workflow, stores: Mapping[str, MemoryBase], rescue_dir: Path | None, on_operation: OperationHook
 ) -> dict[str, MemoryManager]:
     """Return the manager of each agent node all of whose stores are there, by node id."""
+    # In DevAll, a store without a path lasts for one run.
+    one_run = {
+        store.name
+        for store in workflow.memory
+        if isinstance(store.config, PlaceConfig) and "memory_path" not in store.config.model_fields_set
+    }
     return {
         node.id: MemoryManager(
             node.config.memories,
@@ -346,21 +328,9 @@ def _open_managers(
             options=workflow.options(node),
             rescue_dir=rescue_dir,
             on_operation=on_operation,
-            run_only=_lasting_one_run(workflow),
+            run_only=one_run if workflow.is_devall else (),
             caller=Caller(node=node.id, agent=node.config.agent or node.id),
         )
         for node in workflow.nodes
         if node.config is not None and all(entry.name in stores for entry in node.config.memories)
     }
-
-
-def _lasting_one_run(workflow: Workflow) -> frozenset[str]:
-    """Return the stores without a path of DevAll's documents, where such a store lasts for one run."""
-    if not workflow.is_devall:
-        return frozenset()
-    configs = ((store.name, store.config) for store in workflow.memory)
-    return frozenset(
-        name
-        for name, config in configs
-        if isinstance(config, PlaceConfig) and "memory_path" not in config.model_fields_set
-    )

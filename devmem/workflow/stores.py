@@ -18,19 +18,24 @@ from uuid import uuid4
 from devmem import config
 from devmem.config import reading
 from devmem.config.findings import Rule
-from devmem.config.store import EmbeddingConfig, EncryptionConfig, StoreDeclaration
+from devmem.config.store import EmbeddingConfig, EncryptionConfig
 from devmem.config.workflow import RecallRecording, Workflow, base_dir_of
 from devmem.encryption.keys import key_of, protect
 from devmem.errors import ConfigError, DevmemError, Finding, PluginError, SessionNameError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.message import AttachmentRef, MessageBlock
+from devmem.model.results import FileReport, damage
 from devmem.models.embedder import Embedder
 from devmem.models.embedding_providers import open_embedder
 from devmem.plugins import StoreRegistry, is_foreign, plugin_errors, registry
+from devmem.recording.forwarder import pending_file
+from devmem.storage.connections import tables_of
+from devmem.storage.location_report import examine_json
 from devmem.storage.opening import file_of
-from devmem.storage.pending import STATE_FILE
+from devmem.storage.pending import STATE_FILE, examine_pending
 from devmem.storage.recall_log import RecallLog
 from devmem.stores.commit_log import erase_records, erasures_file
+from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import MemoryBase, StoreSetup
 from devmem.stores.recalls import RecallRecorder
 from devmem.text.files import expanded
@@ -53,16 +58,13 @@ def session_folder(workflow: Workflow, session: str = DEFAULT_SESSION) -> Path:
     is_short = len(session.encode()) <= _LONGEST_NAME
     if not session or not is_short or session in (".", "..", STATE_FILE) or any(char in session for char in "/\\\0:"):
         raise SessionNameError(session)
-    _unlock(workflow)
-    return workflow.base_dir / ".devmem" / session
-
-
-def _unlock(workflow: Workflow) -> None:
-    """Use the key of a workflow's encrypted stores, of which there is one, for the files of its sessions."""
+    folder = workflow.base_dir / ".devmem"
+    # The encrypted stores of a workflow have one key.
     found = (getattr(declaration.config, "encryption", None) for declaration in workflow.memory)
     block: EncryptionConfig | None = next((one for one in found if one is not None), None)
     if block is not None and workflow.file is not None:
-        protect(workflow.base_dir / ".devmem", block.read_key(workflow.base_dir))
+        protect(folder, block.read_key(workflow.base_dir))
+    return folder / session
 
 
 def open_recalls(workflow: Workflow, folder: Path) -> RecallRecorder:
@@ -111,32 +113,26 @@ def make_store(
             raise PluginError(f"store {name!r}: {part!r} is itself made of other stores; name those")
         return make_store(workflow, part, session=session, types=types, embedders=embedders, clock=clock)
 
+    beside: Path | None = None
+    path: str | None = getattr(declaration.config, "memory_path", None)
+    file = None if workflow.file is not None or path in (None, "auto") else file_of(str(path))
+    if file is not None:
+        # Without a workflow the usual folder is one of the working directory, whose files may be anybody's.
+        place = base_dir / expanded(file)
+        if getattr(declaration.config, "encryption", None) is not None or key_of(place) is not None:
+            beside = place.with_name(f"{place.name}.session")
     setup = StoreSetup(
         name=declaration.name,
         store_type=declaration.type,
         config=declaration.config,
         base_dir=base_dir,
-        session_dir=_folder_beside(workflow, declaration, base_dir) or session_folder(workflow, session),
+        session_dir=beside or session_folder(workflow, session),
         open_embedder=embedders,
         clock=clock,
         recalls=open_recalls(workflow, session_folder(workflow, session)),
         open_store=open_part,
     )
     return types.make(setup)
-
-
-def _folder_beside(workflow: Workflow, declaration: StoreDeclaration, base_dir: Path) -> Path | None:
-    """Return the folder of a store's further files where it is an encrypted file of no workflow; None for others.
-
-    Without a workflow the usual folder is one of the working directory, whose files may be anybody's.
-    """
-    path: str | None = getattr(declaration.config, "memory_path", None)
-    file = None if workflow.file is not None or path in (None, "auto") else file_of(str(path))
-    if file is None:
-        return None
-    place = base_dir / expanded(file)
-    is_encrypted = getattr(declaration.config, "encryption", None) is not None or key_of(place) is not None
-    return place.with_name(f"{place.name}.session") if is_encrypted else None
 
 
 @contextmanager
@@ -230,28 +226,78 @@ def check_workflow(
         environ: values for placeholders; None takes the process's environment.
     """
     check = reading.check_workflow(path, types, environ=environ)
-    if check.workflow is None:
-        return check
-    found = [finding for each in check.workflow.memory for finding in _trial(check.workflow, each, types)]
+    found: list[Finding] = []
+    for each in check.workflow.memory if check.workflow is not None else ():
+        if check.workflow is None or not is_foreign(types.get(each.type).factory):
+            continue
+        try:
+            store = make_store(check.workflow, each.name, types=types)
+            try:
+                load_store(store, looking=True)
+            finally:
+                with plugin_errors(store.setup, type(store)):
+                    store.close()
+        except ConfigError:
+            continue  # a placeholder without a value, of which the check has told
+        except DevmemError as error:
+            place, file = each.place, str(check.workflow.file or "")
+            message = str(error)
+            found.append(Finding(message=message, rule=Rule.BROKEN_PLUGIN, file=file, line=place.line, path=place.path))
     return replace(check, findings=(*check.findings, *found))
 
 
-def _trial(workflow: Workflow, declaration: StoreDeclaration, types: StoreRegistry) -> Iterator[Finding]:
-    """Open a store of a type that is not devmem's, and yield what fails."""
-    if not is_foreign(types.get(declaration.type).factory):
-        return
-    try:
-        store = make_store(workflow, declaration.name, types=types)
+def records_of(store: MemoryBase, folder: Path) -> tuple[Path, str]:
+    """Return the file in which a store's records wait, and their name there: beside its file, or else in a folder."""
+    config = store.setup.config
+    place = store.setup.location(config.memory_path) if isinstance(config, PlaceConfig) else None
+    if place is not None and "://" not in place:
+        return pending_file(place), ""
+    return folder / STATE_FILE, store.name
+
+
+def examine_workflow(
+    workflow: Workflow, session: str = DEFAULT_SESSION, types: StoreRegistry = registry
+) -> Iterator[tuple[str, FileReport]]:
+    """Yield a report of each file that a workflow's stores keep, with the store's name; nothing is changed.
+
+    The name is empty for the files of state, which have what waits for any of them: the session's own file, and that of
+    the workflow's decided erasures.
+
+    Raises:
+        SessionNameError: the session's name cannot be used.
+    """
+    folder = session_folder(workflow, session)
+    for declaration in workflow.memory:
+        name = declaration.name
         try:
-            load_store(store, looking=True)
-        finally:
-            with plugin_errors(store.setup, type(store)):
+            store = make_store(workflow, name, session=session, types=types)
+            try:
+                yield from ((name, report) for report in store.examine())
+                file, waiting = records_of(store, folder)
+            finally:
                 store.close()
-    except ConfigError:
-        return  # a placeholder without a value, of which the check has told
-    except DevmemError as error:
-        place, file = declaration.place, str(workflow.file or "")
-        yield Finding(message=str(error), rule=Rule.BROKEN_PLUGIN, file=file, line=place.line, path=place.path)
+        except Exception as error:  # noqa: BLE001 - a store type may be third-party code; the other stores are examined
+            yield name, FileReport(path=name, kind="store", findings=[damage(f"it cannot be examined: {error}")])
+            continue
+        if not waiting and file.exists():
+            yield name, examine_pending(file)
+    for file in (folder / STATE_FILE, erasures_file(workflow.base_dir)):
+        if file.exists():
+            yield "", examine_pending(file)
+
+
+def examine_file(path: Path) -> FileReport | None:
+    """Return the report of a file that is not a SQLite collection; None where it is one.
+
+    Raises `FileNotFoundError` when there is nothing at the path.
+    """
+    if not path.exists():
+        raise FileNotFoundError(2, "No such file", str(path))
+    if path.suffix == ".json":
+        return examine_json(path)
+    tables = tables_of(path)
+    is_pending = "pending" in tables and "items" not in tables
+    return examine_pending(path) if is_pending or path.name == STATE_FILE or path.suffix == ".pending" else None
 
 
 _TYPES: Final = frozenset({"image", "audio", "video"})

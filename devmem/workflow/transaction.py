@@ -100,17 +100,16 @@ def in_transaction(
         RunConflictError: others changed the same items meanwhile; what the run wrote was dropped.
     """
     names = [store.name for store in written_stores(workflow.memory, workflow.nodes) if store.name in stores]
-    pending = StoreRun(
-        run,
-        {name: stores[name] for name in names},
-        decisions=_decisions(rescue_dir),
-    )
+    pending = StoreRun(run, {name: stores[name] for name in names}, decisions=_decisions(rescue_dir))
     try:
         result = operation({**stores, **pending.stores})
-        _check_written(run, result)
     except BaseException:
         _discard(pending)
         raise
+    failures = [failure for node in result.nodes for failure in node.failures if failure.operation == "update"]
+    if failures:
+        _discard(pending)
+        raise RunFailedError(run, [str(failure) for failure in failures])
     try:
         pending.commit()
     except RunConflictError:
@@ -122,10 +121,3 @@ def in_transaction(
 def _discard(pending: StoreRun) -> None:
     pending.discard()
     _LOG.warning("run %s is discarded: nothing that it wrote to %s is kept.", pending.run, ", ".join(pending.stores))
-
-
-def _check_written(run: str, result: RunResult) -> None:
-    """Raise `RunFailedError` when a store could not be written."""
-    failures = [failure for node in result.nodes for failure in node.failures if failure.operation == "update"]
-    if failures:
-        raise RunFailedError(run, [str(failure) for failure in failures])

@@ -22,16 +22,18 @@ from devmem.cli.terminal import Terminal
 from devmem.errors import CollectionError, CommandError
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.results import FileReport
+from devmem.recording.forwarder import pending_file
 from devmem.redaction import location_without_credentials
 from devmem.storage.location_report import examine_location, repair_database
 from devmem.storage.opening import file_of
+from devmem.storage.pending import examine_pending
 from devmem.storage.sqlite import backup as backups
 from devmem.storage.sqlite.collection import record_backup
 from devmem.storage.sqlite.examination import Examination, examine, readable_items, repair, report_of
 from devmem.text.display import number_of
 from devmem.text.files import replace_file
 from devmem.transfer.exporting import Snapshot, json_parts
-from devmem.workflow.examination import examine_file, examine_workflow, pending_beside
+from devmem.workflow.stores import examine_file, examine_workflow
 
 _SHORT: Final = 8
 _WORKFLOWS: Final = (".yaml", ".yml")
@@ -115,8 +117,8 @@ def _examined(
     unlock_file(file)
     if (report := examine_file(file)) is not None:
         return [("", report)], None, None
-    found, waiting = examine(file), pending_beside(file)
-    beside = [] if waiting is None else [("", waiting)]
+    found, waiting = examine(file), pending_file(file)
+    beside = [("", examine_pending(waiting))] if waiting.exists() else []
     return [("", report_of(found)), *beside], found, repair(found) if fix else None
 
 

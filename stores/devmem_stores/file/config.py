@@ -79,8 +79,8 @@ class FileConfig(CollectionConfig):
 
     index_path: Annotated[str, KNOWN_HOME] | None = None
     """Where the index lives: a path such as `memory/docs.db`, a database (`postgresql://host/database`), or `auto` for
-    a file of the session; absent keeps it for this process only. DevAll's `x.json` is read once, and the index is kept
-    in `x.db` beside it."""
+    a file of the session; absent keeps it for this process only. In place of DevAll's `x.json` the index is kept in
+    `x.db` beside it."""
     memory_path: Annotated[str, KNOWN_HOME] | None = None
     """Where the index lives when `index_path` is absent."""
     history: HistoryDays = Field(default="none", json_schema_extra={"advanced": True})

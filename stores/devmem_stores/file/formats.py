@@ -20,7 +20,6 @@ from devmem_stores.file.chunks import Section, lines_of, section_of
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-    from markdown_it.token import Token
 
 
 def plain(text: str) -> list[Section]:
@@ -59,16 +58,13 @@ def markdown(text: str) -> list[Section]:
     # A front matter's last line would make a heading of the line before it.
     front = _FRONT_MATTER.match(text)
     body = text if front is None else re.sub(r"[^\n]", "", front[0]) + text[front.end() :]
-    tokens = _parser().parse(body)
-    fences = [range(*token.map) for token in tokens if token.type in _FENCES and token.map]
-    return [part for part in _parts(lines, list(_headings(tokens)), fences) if part.text.strip()]
-
-
-def _headings(tokens: Sequence[Token]) -> Iterator[_Heading]:
+    tokens, headings = _parser().parse(body), list[_Heading]()
     for at, token in enumerate(tokens):
         if token.type == "heading_open" and token.level == 0 and token.map:
-            title = "".join(part.content for part in tokens[at + 1].children or () if part.content)
-            yield _Heading(line=token.map[0], after=token.map[1], level=int(token.tag[1:]), title=title.strip())
+            title = "".join(part.content for part in tokens[at + 1].children or () if part.content).strip()
+            headings.append(_Heading(line=token.map[0], after=token.map[1], level=int(token.tag[1:]), title=title))
+    fences = [range(*token.map) for token in tokens if token.type in _FENCES and token.map]
+    return [part for part in _parts(lines, headings, fences) if part.text.strip()]
 
 
 def _parts(lines: Sequence[str], headings: Sequence[_Heading], fences: Sequence[range]) -> Iterator[Section]:
@@ -138,10 +134,12 @@ def code(text: str) -> list[Section]:
 def _starts(lines: list[str]) -> Iterator[tuple[int, str | None]]:
     outer, least = "", 0
     for at, line in enumerate(lines):
-        found = _definition(line)
-        if found is None:
+        if len(line) > 400 or _STATEMENT.match(line.lstrip()):
             continue
-        indent, name = found
+        found = next(filter(None, (pattern.match(line) for pattern in (_NAMED, _SHELL, _ARROW, _C_LIKE))), None)
+        if found is None or (indent := len(found["indent"].expandtabs(4))) > _DEEPEST:
+            continue
+        name = found["name"]
         if indent == 0:
             outer = name
         begin = at
@@ -149,18 +147,6 @@ def _starts(lines: list[str]) -> Iterator[tuple[int, str | None]]:
             begin -= 1
         yield begin, name if indent == 0 or not outer else f"{outer}.{name}"
         least = at + 1
-
-
-def _definition(line: str) -> tuple[int, str] | None:
-    """Return the indentation of a line and the name that it defines; None when it defines nothing."""
-    if len(line) > 400 or _STATEMENT.match(line.lstrip()):
-        return None
-    for pattern in (_NAMED, _SHELL, _ARROW, _C_LIKE):
-        match = pattern.match(line)
-        if match:
-            indent = len(match["indent"].expandtabs(4))
-            return (indent, match["name"]) if indent <= _DEEPEST else None
-    return None
 
 
 _Definition: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
@@ -217,7 +203,12 @@ _LONGEST_FIELD: Final = 16 * 1024 * 1024
 def delimited(text: str, delimiter: str | None = None) -> Iterator[Section]:
     """Return a section for each record of a table; the delimiter is detected when it is None."""
     csv.field_size_limit(_LONGEST_FIELD)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter or _delimiter(text))
+    if delimiter is None:
+        try:
+            delimiter = csv.Sniffer().sniff(text[:_SNIFFED], delimiters=",;\t|").delimiter
+        except csv.Error:
+            delimiter = ","  # one column, or a table too small to tell
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     names: list[str] | None = None
     first = 1
     try:
@@ -233,18 +224,13 @@ def delimited(text: str, delimiter: str | None = None) -> Iterator[Section]:
         raise UnreadableError(f"is no CSV: line {reader.line_num}: {error}") from error
 
 
-def _delimiter(text: str) -> str:
-    try:
-        return csv.Sniffer().sniff(text[:_SNIFFED], delimiters=",;\t|").delimiter
-    except csv.Error:
-        return ","  # one column, or a table too small to tell
-
-
 def json_lines(text: str) -> Iterator[Section]:
     """Return a section for each line; a line that is no JSON is kept unchanged."""
     for number, line in enumerate(lines_of(text), start=1):
         try:
-            fields = _fields(json.loads(line))
+            value = json.loads(line)
+            parts = value if isinstance(value, dict) else {"": value}
+            fields = [(str(key), _written(part)) for key, part in parts.items()]
         except (ValueError, RecursionError):
             fields = [("", line)]
         if (section := _record(fields, number, number)) is not None:
@@ -261,14 +247,8 @@ def _record(fields: Iterable[tuple[str, str]], first: int, last: int) -> Section
     return Section(text=text, numbers=[first] * (text.count("\n") + 1), last=last)
 
 
-def _fields(value: object) -> list[tuple[str, str]]:
-    """Return the fields of a JSON value; nested values are written as JSON."""
-    if not isinstance(value, Mapping):
-        return [("", _written(value))]
-    return [(str(key), _written(part)) for key, part in value.items()]
-
-
 def _written(value: object) -> str:
+    """Return a value of JSON as text; nested values are written as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

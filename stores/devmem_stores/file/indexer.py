@@ -128,7 +128,9 @@ def _compare(
         is_current = record is not None and recipe.made(record, found.encoding)
         if record is not None and record.recipe and not record.problem and not is_current:
             other += 1
-        if rebuild or record is None or not is_current or _may_differ(found, record):
+        is_same = record is not None and (found.size, found.mtime_ns) == (record.size, record.mtime_ns)
+        is_racy = record is not None and found.mtime_ns > record.checked_ns - _RACY_NS
+        if rebuild or not is_current or not is_same or is_racy:
             made.doubtful.append(found)
         else:
             made.unchanged += 1
@@ -137,11 +139,6 @@ def _compare(
     if rebuild:
         made.reasons.append("every file is read again, as asked for")
     return made
-
-
-def _may_differ(found: Found, record: FileRecord) -> bool:
-    is_same = found.size == record.size and found.mtime_ns == record.mtime_ns
-    return not is_same or found.mtime_ns > record.checked_ns - _RACY_NS
 
 
 def plan_index(
@@ -206,7 +203,6 @@ class Indexer:
         *,
         embeds: bool,
         clock: Callable[[], float],
-        known_embeddings: Mapping[str, PassageEmbeddings],
     ) -> None:
         """Prepare a pass.
 
@@ -216,11 +212,9 @@ class Indexer:
             recipe: chunking and limits.
             embeds: whether a model makes embeddings; for the counts only.
             clock: the time in seconds since the epoch.
-            known_embeddings: embeddings that are known from elsewhere, by the hash of the text.
         """
         self._collection, self._table, self._store = collection, states_of(collection), store
         self._recipe, self._embeds, self._clock = recipe, embeds, clock
-        self._known_embeddings = known_embeddings
         self._records = load_records(self._table.scan(FILE))
         self._by_content = {record.sha256: record for record in self._records.values() if record.ids}
         self._seen: dict[str, FileRecord] = {}
@@ -247,7 +241,12 @@ class Indexer:
             CollectionError: the index cannot be written; files indexed before it are kept.
         """
         started, counts = time.perf_counter(), self._counts
-        self._reconcile()
+        if self._collection.info().items != sum(len(record.ids) for record in self._records.values()):
+            # An interrupted pass, or someone else, may have changed the chunks.
+            self._obsolete = there = {item.id for item in self._collection.scan()}
+            for name, record in self._records.items():
+                if not there.issuperset(record.ids):
+                    self._records[name] = replace(record, recipe="")
         found = _compare(scan, self._records, self._recipe, rebuild=rebuild, drop_missing=drop_missing)
         counts.unchanged = found.unchanged
 
@@ -287,16 +286,6 @@ class Indexer:
             guessed=self._guessed,
         )
 
-    def _reconcile(self) -> None:
-        """Compare the rows with the chunks, which an interrupted pass or someone else may have changed."""
-        if self._collection.info().items == sum(len(record.ids) for record in self._records.values()):
-            return
-        there = {item.id for item in self._collection.scan()}
-        self._obsolete = there
-        for name, record in self._records.items():
-            if not there.issuperset(record.ids):
-                self._records[name] = replace(record, recipe="")
-
     def _take(self, found: Found, parser: Parser, comparison: _Comparison, *, rebuild: bool) -> None:
         """Read and chunk a file; a failure is reported under its name, and its indexed chunks stay."""
         known, chunks = self._records.get(found.name), list[Chunk]()
@@ -325,11 +314,9 @@ class Indexer:
             if known is not None:
                 comparison.gone.add(found.name)
             return
-        except MissingExtraError as error:
-            comparison.problems[found.name] = str(error)
-            return
-        except OSError as error:
-            comparison.problems[found.name] = f"cannot be read: {error.strerror or error}"
+        except (MissingExtraError, OSError) as error:
+            reason = f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else str(error)
+            comparison.problems[found.name] = reason
             return
         except UnreadableError as error:
             if not record.sha256 and not isinstance(error, OversizedError):
@@ -338,17 +325,14 @@ class Indexer:
             # Recorded, so that it is not read again until it or the limits change.
             record = replace(record, recipe=self._recipe.failure(found.encoding), problem=str(error))
         twin = self._by_content.get(record.sha256)
-        self._note_kind(found.name, twin, comparison.gone)
+        if found.name in self._records:
+            self._counts.changed.append(found.name)
+        elif twin is not None and twin.name in comparison.gone:
+            self._counts.renamed.append((twin.name, found.name))
+        else:
+            self._counts.new.append(found.name)
         items = list(self._items(found.name, chunks, [*(known.ids if known else ()), *(twin.ids if twin else ())]))
         self._pending.append((replace(record, ids=[each.id for each in chunks]), items))
-
-    def _note_kind(self, name: str, twin: FileRecord | None, gone: set[str]) -> None:
-        if name in self._records:
-            self._counts.changed.append(name)
-        elif twin is not None and twin.name in gone:
-            self._counts.renamed.append((twin.name, name))
-        else:
-            self._counts.new.append(name)
 
     def _items(self, name: str, chunks: Sequence[Chunk], had: Sequence[str]) -> Iterator[MemoryItem]:
         """Return the items that are not stored yet; the embeddings of those whose text is stored are kept."""
@@ -358,7 +342,7 @@ class Indexer:
         made = self._collection.embeddings([*there, *had]) if stale else {}
         known = {str(item.metadata.get("chunk_hash")): made[item.id] for item in self._collection.get([*made])}
         for digest, item in stale:
-            if (embedding := known.get(digest) or self._known_embeddings.get(digest)) is not None:
+            if (embedding := known.get(digest)) is not None:
                 self._embeddings[item.id] = replace(embedding, content_hash=item.content_hash)
             yield item
 

@@ -350,16 +350,13 @@ def _open(found: Found) -> BinaryIO:
         raise
     file = os.fdopen(descriptor, "rb")
     try:
-        _check_place(descriptor, found.real)
+        # A regular file, and the one at the path, which has no links.
+        opened, path = os.fstat(descriptor), found.real
+        is_there = os.path.realpath(path) == path and os.path.samestat(opened, Path(path).stat())
     except BaseException:
         file.close()
         raise
-    return file
-
-
-def _check_place(descriptor: int, path: str) -> None:
-    """Raise unless the opened file is a regular one, and the one at a path that has no links."""
-    opened = os.fstat(descriptor)
-    is_there = os.path.realpath(path) == path and os.path.samestat(opened, Path(path).stat())
     if not (is_there and stat.S_ISREG(opened.st_mode)):
+        file.close()
         raise UnreadableError(_REPLACED)
+    return file

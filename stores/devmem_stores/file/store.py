@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import cached_property
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-import numpy as np
-
 from devmem import Hit, MemoryItem, MemoryWritePayload, WriteOutcome
-from devmem.errors import CollectionUnwritableError, DataFileError, EmbeddingError, EmbeddingMismatchError, Finding
+from devmem.errors import CollectionUnwritableError, EmbeddingError, EmbeddingMismatchError, Finding
 from devmem.model.results import Fact
 from devmem.storage import EraseRequest, EraseResult, Residue, StateKey, Unique, file_of, states_of
 from devmem.stores import (
     CollectionMemory,
     ConfigModel,
-    Embedder,
     IndexPlan,
     IndexProgress,
     IndexReport,
@@ -31,12 +26,9 @@ from devmem.stores import (
     Progress,
     SearchReport,
     StoreSetup,
-    Vector,
-    load_item,
     skipped,
     unfinished,
 )
-from devmem.stores.embedding_queue import made_by
 from devmem_stores.file.chunks import Chunking, Limits
 from devmem_stores.file.config import FileConfig
 from devmem_stores.file.indexer import FILE, FileRecord, Indexer, Recipe, load_records, plan_index
@@ -131,7 +123,13 @@ class FileMemory(CollectionMemory):
     ) -> IndexReport:
         """Bring the index up to date; the files of a source without any file stay unless `drop_missing`."""
         with self._alone():
-            self._open_index()
+            try:
+                _ = self.collection
+            except EmbeddingMismatchError as error:
+                if self._file is None:
+                    # Other machines may use the database with the other model.
+                    raise
+                self._embed_again(error)
             self.finish_erasure()
             indexer = Indexer(
                 self.collection,
@@ -139,33 +137,25 @@ class FileMemory(CollectionMemory):
                 self._recipe,
                 embeds=self.embedder is not None,
                 clock=self.setup.clock,
-                known_embeddings=self._embeddings_of_devall(),
             )
             self.report = indexer.run(self._sources.scan(), progress, rebuild=rebuild, drop_missing=drop_missing)
             self.save()
         self._log_problems(self.report)
         return self.report
 
-    def _open_index(self) -> None:
-        """Open the index; with another model than before, every chunk of a file is embedded again."""
+    def _embed_again(self, error: EmbeddingMismatchError) -> None:
+        _LOG.warning(
+            "memory store %r: the embedding model changed from %s to %s, so every chunk is embedded again",
+            self.name, error.recorded, error.wanted,
+        )  # fmt: skip
         try:
-            _ = self.collection
-        except EmbeddingMismatchError as error:
-            if self._file is None:
-                # Other machines may use the database with the other model.
-                raise
+            super().reindex()
+        except EmbeddingError as failure:
+            self.search_by_words()
             _LOG.warning(
-                "memory store %r: the embedding model changed from %s to %s, so every chunk is embedded again",
-                self.name, error.recorded, error.wanted,
+                "memory store %r: this could not be done (%s); until the next load it is searched by words alone",
+                self.name, failure,
             )  # fmt: skip
-            try:
-                super().reindex()
-            except EmbeddingError as failure:
-                self.search_by_words()
-                _LOG.warning(
-                    "memory store %r: this could not be done (%s); until the next load it is searched by words alone",
-                    self.name, failure,
-                )  # fmt: skip
 
     def plan(self, *, rebuild: bool = False, drop_missing: bool = False) -> IndexPlan:
         """Report what `index` would do; no file is written."""
@@ -195,19 +185,6 @@ class FileMemory(CollectionMemory):
         with self._indexing:
             if self._watcher is None:
                 self._watcher = Watcher(self._sources.roots(), take_in, self.name)
-
-    def _embeddings_of_devall(self) -> dict[str, PassageEmbeddings]:
-        """Return the embeddings of DevAll's index by the hash of a chunk's text, when this one is new."""
-        path = Path(self.setup.location(self.config.index_path) or "")
-        if self.embedder is None or path.suffix != ".json" or not path.is_file() or self._known():
-            return {}
-        try:
-            found = devall_vectors(path, self.embedder)
-        except (DataFileError, OSError, EmbeddingError) as error:
-            _LOG.warning("memory store %r: nothing is taken over from DevAll's index: %s", self.name, error)
-            return {}
-        _LOG.info("memory store %r: %d embedding(s) of DevAll's index can be kept", self.name, len(found))
-        return {digest: PassageEmbeddings.of(vector) for digest, vector in found.items()}
 
     def _embed_and_store(self, items: Sequence[MemoryItem], known: Mapping[str, PassageEmbeddings]) -> set[str]:
         """Store chunks; return the ids of those that tombstones keep out."""
@@ -283,26 +260,3 @@ def _shown(hit: Hit) -> MemoryItem:
     """Return a hit's item with its citation before the text, as an agent sees it."""
     cited = hit.item.metadata.get("citation")
     return replace(hit.item, content_summary=f"[{cited}] {hit.item.content_summary}") if cited else hit.item
-
-
-def devall_vectors(path: Path, embedder: Embedder) -> dict[str, Vector]:
-    """Return the embeddings in an index of DevAll by the hash of a chunk's text; none when another model made them.
-
-    Raises:
-        DataFileError: the file is not such an index.
-        OSError: it cannot be read.
-        EmbeddingError: the model does not answer.
-    """
-    try:
-        items = [load_item(each) for each in json.loads(path.read_text("utf-8-sig"))["contents"]]
-    except (ValueError, TypeError, KeyError) as error:
-        raise DataFileError(path, f"is not an index of DevAll: {error!r}") from error
-    vectors = {}
-    embedded = [item for item in items if item.embedding is not None and item.content_summary.strip()]
-    for item in embedded if made_by(embedder, embedded) else ():
-        # DevAll stored zeros when its provider failed.
-        if item.embedding is not None and (length := float(np.linalg.norm(item.embedding))):
-            # DevAll keeps the line breaks around a chunk that is a whole file.
-            text = item.content_summary.strip("\n").rstrip()
-            vectors[sha256(text.encode()).hexdigest()] = (item.embedding / length).astype(np.float32)
-    return vectors
