@@ -19,7 +19,7 @@ from devmem.storage import STATE_FILE, Outbox
 from devmem.storage.pending import WRITE
 from devmem.stores import MemoryBase, Provenance, SnapshotBlock, SourceKind
 from devmem.stores.abilities import versions_of
-from devmem.workflow.rescue import dump_payload, read_write
+from devmem.workflow.rescue import dump_write, read_write
 from devmem.workflow.stores import records_of, session_folder
 
 WORDS: Final = 50
@@ -170,7 +170,7 @@ def _leave_waiting(workflow: Workflow, user: str) -> None:
         with closing(versions_of(stores["notes"]).run(f"run-{user}")) as view:
             view.add([replace(next(_items("notes", user)), id=f"pending-{user}", content_summary=_texts(user)[5])])
         file, name = records_of(stores["talk"], folder)
-    with closing(Outbox(folder / STATE_FILE, dump=dump_payload, load=read_write, kind=WRITE, place="notes")) as unsaved:
+    with closing(Outbox(folder / STATE_FILE, dump=dump_write, load=read_write, kind=WRITE, place="notes")) as unsaved:
         unsaved.put({f"{user}-{each}": _payload(each, _texts(each)[6]) for each in (user, "nobody-else")})
     with closing(records_in(file, name)) as records:
         records.put({record.id: record for record in _records(user, 2, first=10)})

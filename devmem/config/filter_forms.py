@@ -262,7 +262,6 @@ def _values(condition: Condition) -> JsonValue:
     return values if condition.operator in OF_SEVERAL and len(values) != 1 else values[0]
 
 
-_OPERAND: Final = {"type": ["string", "number", "boolean"]}
 _FORM_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "maxProperties": MAX_PARTS,

@@ -16,23 +16,17 @@ from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
 
 
-def collection_of(store: MemoryBase, lacking: Callable[[str, str], DevmemError]) -> Collection:
-    """Return the collection of a store, or raise `lacking` (made of the store's name and a reason): it has none."""
-    if not isinstance(store, CollectionMemory):
-        raise lacking(store.name, f"stores of the type {store.setup.store_type!r} have none")
-    return store.collection
-
-
-def versions_of(store: MemoryBase) -> VersionedCollection:
-    """Return the collection that keeps the versions of a store's items.
+def versions_of(store: MemoryBase, lacking: Callable[[str, str], DevmemError] = NoVersionsError) -> VersionedCollection:
+    """Return the collection that keeps the versions of a store's items, with its archive and its tombstones.
 
     Raises:
-        NoVersionsError: there is none.
+        NoVersionsError: there is none; or the error that `lacking` makes of the store's name and the reason.
     """
-    collection = collection_of(store, NoVersionsError)
-    if not isinstance(collection, VersionedCollection):
-        raise NoVersionsError(store.name, f"they are in {collection.info().location}, which keeps none")
-    return collection
+    if not isinstance(store, CollectionMemory):
+        raise lacking(store.name, f"stores of the type {store.setup.store_type!r} have none")
+    if not isinstance(store.collection, VersionedCollection):
+        raise lacking(store.name, f"its items are in {store.collection.info().location}, which has none")
+    return store.collection
 
 
 def keeps_versions(store: MemoryBase) -> bool:
@@ -41,15 +35,8 @@ def keeps_versions(store: MemoryBase) -> bool:
 
 
 def tombstones_of(store: MemoryBase) -> VersionedCollection:
-    """Return the collection that keeps tombstones of what is erased from a store.
-
-    Raises:
-        NoTombstonesError: there is none.
-    """
-    collection = collection_of(store, NoTombstonesError)
-    if not isinstance(collection, VersionedCollection):
-        raise NoTombstonesError(store.name, f"they would be in {collection.info().location}, which has none")
-    return collection
+    """Return the collection that keeps tombstones of what is erased from a store; raises `NoTombstonesError`."""
+    return versions_of(store, NoTombstonesError)
 
 
 def viewed(store: MemoryBase, view: Collection) -> MemoryBase:

@@ -17,7 +17,7 @@ from devmem.model.results import WriteOutcome
 from devmem.model.versions import merged_ids
 from devmem.storage.recall_log import shown_items
 from devmem.storage.versions import SqlWriter, VersionedCollection
-from devmem.stores.abilities import collection_of, viewed
+from devmem.stores.abilities import keeps_versions, versions_of, viewed
 from devmem.stores.collection_memory import CollectionMemory
 
 if TYPE_CHECKING:
@@ -49,10 +49,7 @@ def archive_of(store: MemoryBase) -> VersionedCollection:
     Raises:
         NoArchiveError: there is none.
     """
-    collection = collection_of(store, NoArchiveError)
-    if not isinstance(collection, VersionedCollection):
-        raise NoArchiveError(store.name, f"its items are in {collection.info().location}, which has none")
-    return collection
+    return versions_of(store, NoArchiveError)
 
 
 def archived(store: MemoryBase) -> MemoryBase:
@@ -104,7 +101,7 @@ def every_archived(store: MemoryBase) -> Iterator[MemoryItem]:
 
 def has_archive(store: MemoryBase) -> bool:
     """Whether a store has an archive."""
-    return isinstance(store, CollectionMemory) and isinstance(store.collection, VersionedCollection)
+    return keeps_versions(store)
 
 
 def shown_ids(store: MemoryBase) -> frozenset[str] | None:

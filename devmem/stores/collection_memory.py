@@ -107,15 +107,9 @@ class CollectionMemory(MemoryBase):
         self._opened: Collection | None = None
         self._closed = False
         self._opening = Lock()
-        self._use_model(self._configured_model())
-
-    def _configured_model(self) -> Embedder | None:
-        """Return the model of the `embedding:` block, with the token vectors of the `retrieval:` block's."""
         embedding, tokens = self._options.embedding, self._options.retrieval.tokens
-        if embedding is None:
-            return None
-        model = self.setup.embedder(embedding)
-        return model if tokens is None else CombinedEmbedder(model, self.setup.embedder(tokens))
+        model = None if embedding is None else setup.embedder(embedding)
+        self._use_model(CombinedEmbedder(model, setup.embedder(tokens)) if model and tokens else model)
 
     def _use_model(self, embedder: Embedder | None) -> None:
         tokens, clock = self._options.retrieval.late_interaction, self.setup.monotonic
@@ -359,6 +353,13 @@ class CollectionMemory(MemoryBase):
         ranking = replace(ranking, collapse=collapse, focus=ranking.focus and query.embedding.focus)
         embedding = query.embedding.focused() if ranking.focus and weights is None else query.embedding
         vector, tokens = embedding.signals(model)
+        when = current_asked_at() if query.asked_at is None else query.asked_at
+        if options.timezone is not None and (not isinstance(when, datetime) or when.tzinfo is None):
+            zone = ZoneInfo(options.timezone)
+            seconds = self.setup.clock() if when is None else when
+            when = (
+                seconds.replace(tzinfo=zone) if isinstance(seconds, datetime) else datetime.fromtimestamp(seconds, zone)
+            )
         return SearchQuery(
             text=query.text,
             vector=vector,
@@ -370,20 +371,10 @@ class CollectionMemory(MemoryBase):
             weights=weights,
             ranking=ranking,
             candidates=options.candidates,
-            now=self._asked_at(query.asked_at),
+            now=when,
             spelling=embedding.spelling(model) if ranking.spelling and weights is None else None,
             explain=query.explain,
         )
-
-    def _asked_at(self, when: datetime | float | None) -> datetime | float | None:
-        """Return the time of a question in the zone of those who ask, where it names none."""
-        when = current_asked_at() if when is None else when
-        if self._options.retrieval.timezone is None or (isinstance(when, datetime) and when.tzinfo is not None):
-            return when
-        zone = ZoneInfo(self._options.retrieval.timezone)
-        if isinstance(when, datetime):
-            return when.replace(tzinfo=zone)
-        return datetime.fromtimestamp(self.setup.clock() if when is None else when, zone)
 
     def search_depth(self, top_k: int) -> int:
         """Return the number of hits to search for before `rerank`, where `top_k` are wanted."""

@@ -91,15 +91,12 @@ def select_erasure(
     derived = store.derived_from([item.id for item in selected]) if selected else []
     selection.take([item for item in derived if is_reached(item)], derived=True)
     selection.kept = tuple(item.id for item in derived if not is_reached(item))
-    selection.take(_merged_into(store, selection.items), derived=True)
-    return selection
-
-
-def _merged_into(store: MemoryBase, items: Iterable[MemoryItem]) -> list[MemoryItem]:
-    """Return what a consolidation merged into some items, of which there are only earlier versions."""
-    named = {item_id for item in items for item_id in merged_ids(item)}
+    # Of what a consolidation merged into some of these there are only earlier versions.
+    named = {item_id for item in selection.items for item_id in merged_ids(item)}
     gone = named - {item.id for item in store.get(sorted(named))} if named else named
-    return store.select_erasable(EraseRequest(ids=tuple(sorted(gone)))) if gone else []
+    if gone:
+        selection.take(store.select_erasable(EraseRequest(ids=tuple(sorted(gone)))), derived=True)
+    return selection
 
 
 def preview(store: MemoryBase, selection: EraseSelection, *, label: str = "") -> ForgetReceipt:

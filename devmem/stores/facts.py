@@ -336,10 +336,12 @@ class FactExtractor:
     def _work_on(self, waiting: WaitingTurn) -> bool:
         """Extract the facts of a turn, unless another process has it; return whether it is out of the queue."""
         now = self._store.setup.clock()
-        # A turn that is not stored may be stored yet, as when a pending run is committed.
-        is_lost = now - waiting.since > _EXPECTED_FOR and not self._has_pending_runs()
-        if not is_lost and not self._store.get([waiting.id]):
-            return False
+        if not self._store.get([waiting.id]):
+            # It may be stored yet, as when a pending run is committed.
+            collection = self._store.collection
+            runs = collection.runs() if isinstance(collection, VersionedCollection) else []
+            if now - waiting.since <= _EXPECTED_FOR or any(run.state is RunState.PENDING for run in runs):
+                return False
         if (taken := self.queue.take(waiting, now)) is None:
             return False
         spent, counts, failed = Counter[str](), None, True
@@ -466,11 +468,6 @@ class FactExtractor:
     def _forget(self, ids: Iterable[str]) -> None:
         if gone := list(ids):
             self._store.delete(ids=gone)
-
-    def _has_pending_runs(self) -> bool:
-        collection = self._store.collection
-        runs = collection.runs() if isinstance(collection, VersionedCollection) else []
-        return any(run.state is RunState.PENDING for run in runs)
 
     def _failed(self, error: Exception) -> None:
         if not self.failure:

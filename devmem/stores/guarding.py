@@ -148,7 +148,9 @@ class WriteGuard:
             taken = stored is not None and not is_quarantined(stored)
             # What was admitted before is changed in its metadata, or stored again.
             if reason is None or (taken and stored is not None and embedded_hash(stored) == embedded_hash(item)):
-                kept.append(_released(item))
+                if QUARANTINE in item.metadata and not is_quarantined(item):
+                    item = replace(item, metadata={k: value for k, value in item.metadata.items() if k != QUARANTINE})
+                kept.append(item)
                 continue
             if taken:
                 name = f"quarantine {item.id} {embedded_hash(item)}"
@@ -199,8 +201,11 @@ class WriteGuard:
         limit = self._config.max_length
         if limit is not None and len(text) > limit:
             return f"it has {len(text):,} characters, more than {limit:,}"
-        if self._config.empty_talk and not item.metadata.get("attachments") and _is_empty_talk(text):
-            return "it says nothing"
+        if self._config.empty_talk and not item.metadata.get("attachments"):
+            # Every sentence is a courtesy, or there is no word in it.
+            said = (part.strip().casefold() for part in _BETWEEN.split(text))
+            if all(part in _EMPTY_TALK or not any(map(str.isalnum, part)) for part in said):
+                return "it says nothing"
         found = self._of_duplicate(item, text, collection, twins)
         return found or next(filter(None, self._found(item, text, before)), None)
 
@@ -271,18 +276,6 @@ def _other_texts(item: MemoryItem) -> Iterator[str]:
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value
-
-
-def _is_empty_talk(text: str) -> bool:
-    """Whether every sentence of a text is a courtesy, or there is no word in it."""
-    said = (part.strip().casefold() for part in _BETWEEN.split(text))
-    return all(part in _EMPTY_TALK or not any(map(str.isalnum, part)) for part in said)
-
-
-def _released(item: MemoryItem) -> MemoryItem:
-    if QUARANTINE not in item.metadata or is_quarantined(item):
-        return item
-    return replace(item, metadata={key: value for key, value in item.metadata.items() if key != QUARANTINE})
 
 
 def quarantined(item: MemoryItem, reason: str, now: float, keep: float, item_id: str) -> MemoryItem:

@@ -99,7 +99,17 @@ class ItemFields:
         """Return items as they are stored: one that names no fields gets those of the store."""
         if all(item.indexed_fields is not None for item in items):
             return list(items)
-        if (fields := self._of_store(collection)) is None:
+        with self._lock:
+            if self._configured is not None and not self._is_recorded:
+                # Before items are written with them, so that a reindex knows these later.
+                opened = collection()
+                if self._is_outdated(opened) and isinstance(opened, SupportsFieldIndex):
+                    opened.record_fields(self._configured)
+                self._is_recorded = True
+            elif self._configured is None and self._clock() - self._read_at >= _FRESH_FOR:
+                self._recorded, self._read_at = recorded_fields(collection()), self._clock()
+            fields = (self._recorded if self._configured is None else self._configured) or None
+        if fields is None:
             return list(items)
         return [replace(item, indexed_fields=fields) if item.indexed_fields is None else item for item in items]
 
@@ -126,21 +136,6 @@ class ItemFields:
                     "file takes others (`devmem copy`).", self._store,
                 )  # fmt: skip
         return collection
-
-    def _of_store(self, collection: Callable[[], Collection]) -> tuple[str, ...] | None:
-        """Return the fields of an item that names none; None where the store has none either."""
-        with self._lock:
-            if self._configured is not None:
-                if not self._is_recorded:
-                    # Before items are written with them, so that a reindex knows these later.
-                    opened = collection()
-                    if self._is_outdated(opened) and isinstance(opened, SupportsFieldIndex):
-                        opened.record_fields(self._configured)
-                    self._is_recorded = True
-                return self._configured or None
-            if self._clock() - self._read_at >= _FRESH_FOR:
-                self._recorded, self._read_at = recorded_fields(collection()), self._clock()
-            return self._recorded or None
 
     def _is_outdated(self, collection: Collection) -> bool:
         return (

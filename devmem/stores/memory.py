@@ -16,7 +16,7 @@ from devmem.config.agent import ChatConfig, ViewConfig
 from devmem.config.base import ConfigModel
 from devmem.config.store import EmbeddingConfig, EncryptionConfig
 from devmem.encryption.files import unlock
-from devmem.encryption.keys import StoreKey, protect
+from devmem.encryption.keys import protect
 from devmem.errors import PluginError
 from devmem.forks import follow_forks
 from devmem.model.border import clean_fields
@@ -140,13 +140,9 @@ class StoreSetup:
 
     def __post_init__(self) -> None:
         block: EncryptionConfig | None = getattr(self.config, "encryption", None)
-        if block is not None:
-            self._unlock(block.read_key(self.base_dir))
-
-    def _unlock(self, key: StoreKey) -> None:
-        """Use a key for the store's file, and for those of its session."""
-        path: str | None = getattr(self.config, "memory_path", None)
-        place = self.location(path)
+        if block is None:
+            return
+        key, place = block.read_key(self.base_dir), self.location(getattr(self.config, "memory_path", None))
         if self.session_dir is not None:
             protect(self.session_dir, key)
         if place is not None and (file := file_of(place)) is not None:
@@ -196,17 +192,11 @@ class StoreSetup:
         if not path:
             return None
         if path == "auto":
-            return str(self.session_dir / f"memory_{_file_name(self.name)}.db") if self.session_dir else None
+            # No two names of stores have one: bytes of UTF-8 stand for what is no letter or digit.
+            parts = (char if char.isalnum() or char in "-_." else "%" + char.encode().hex("%") for char in self.name)
+            name = "".join(parts)
+            return str(self.session_dir / f"memory_{name}.db") if self.session_dir else None
         return path if "://" in path else str(self.base_dir / expanded(path))
-
-
-def _file_name(name: str) -> str:
-    """Return a file's name that no other store's name has: bytes of UTF-8 stand for what is no letter or digit."""
-    return "".join(char if char.isalnum() or char in "-_." else _escaped(char) for char in name)
-
-
-def _escaped(char: str) -> str:
-    return "".join(f"%{byte:02x}" for byte in char.encode())
 
 
 _HITS_EACH: Final = 10

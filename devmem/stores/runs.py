@@ -40,7 +40,8 @@ def end_everywhere(decision: CommitRecord, collections: Mapping[str, VersionedCo
         RunStateError: the run cannot end so in one of them; nothing was changed in any.
     """
     chosen = _one_each(decision, collections)
-    steps = [partial(_end, decision, collection) for collection in chosen]
+    ends = [each.commit if decision.operation == "commit" else each.revert for each in chosen]
+    steps = [partial(end, decision.run) for end in ends]
     if file is None or len(chosen) < 2:
         _nested(steps, lambda: None)
         return
@@ -49,16 +50,9 @@ def end_everywhere(decision: CommitRecord, collections: Mapping[str, VersionedCo
         commits.remove([decision.run])
 
 
-def _end(decision: CommitRecord, collection: VersionedCollection, then: Callable[[], object]) -> None:
-    if decision.operation == "commit":
-        collection.commit(decision.run, then=then)
-    else:
-        collection.revert(decision.run, then=then)
-
-
-def _nested(steps: Sequence[Callable[[Callable[[], object]], object]], last: Callable[[], object]) -> None:
+def _nested(steps: Sequence[Callable[..., object]], last: Callable[[], object]) -> None:
     if steps:
-        steps[0](lambda: _nested(steps[1:], last))
+        steps[0](then=lambda: _nested(steps[1:], last))
     else:
         last()
 

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 
-from pydantic import JsonValue
-
 from devmem.model.filters import NAMED_FIELDS
-from devmem.model.items import MemoryContentSnapshot, MemoryItem, dump_item_json
+from devmem.model.items import MemoryItem, dump_item_json
 from devmem.stores.memory import MemoryBase
 from devmem.text.display import number_of, one_line, visible, well_formed
 from devmem.transfer.filling import fields_of
@@ -90,19 +88,13 @@ def _item(item: MemoryItem) -> Iterator[str]:
     _, _, time = _time(item).partition(" ")
     yield f"\n### {_inline(f'{time} {said_by}')}\n\n"
     yield fenced(item.content_summary)
-    shown = item.content_summary
     for label, snapshot in (("input", item.input_snapshot), ("output", item.output_snapshot)):
-        if snapshot is not None:
-            yield from _snapshot(label, snapshot, shown)
+        if snapshot is not None and snapshot.text.strip() and snapshot.text.strip() not in item.content_summary:
+            yield f"The whole {label}:\n\n{fenced(snapshot.text)}"
+        for entry in snapshot.attachment_overview() if snapshot is not None else ():
+            named, kind = entry["name"] or entry["attachment_id"], entry["mime_type"] or "unknown type"
+            yield f"- {label} attachment: {_inline(f'{named} ({kind})')}\n"
     yield "".join(f"- {_inline(name)}: {_inline(value)}\n" for name, value in _facts(item))
-
-
-def _snapshot(label: str, snapshot: MemoryContentSnapshot, shown: str) -> Iterator[str]:
-    if snapshot.text.strip() and snapshot.text.strip() not in shown:
-        yield f"The whole {label}:\n\n{fenced(snapshot.text)}"
-    for entry in snapshot.attachment_overview():
-        named, kind = entry["name"] or entry["attachment_id"], entry["mime_type"] or "unknown type"
-        yield f"- {label} attachment: {_inline(f'{named} ({kind})')}\n"
 
 
 def _facts(item: MemoryItem) -> Iterator[tuple[str, str]]:
@@ -119,11 +111,7 @@ def _facts(item: MemoryItem) -> Iterator[tuple[str, str]]:
         yield "made from", ", ".join(item.provenance.parents)
     for key, told in item.metadata.items():
         if told not in (None, "", [], {}):
-            yield key, _plain(told)
-
-
-def _plain(value: JsonValue) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            yield key, told if isinstance(told, str) else json.dumps(told, ensure_ascii=False)
 
 
 def fenced(text: str) -> str:

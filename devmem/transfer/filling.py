@@ -20,7 +20,7 @@ from devmem.stores.config import CollectionConfig
 from devmem.stores.items import recorded_fields
 from devmem.stores.memory import MemoryBase
 from devmem.transfer.importing.records import Record
-from devmem.workflow.rescue import dump_payload
+from devmem.workflow.rescue import dump_write
 
 
 def fields_of(store: MemoryBase) -> tuple[str, ...]:
@@ -113,6 +113,8 @@ class Filler:
         self.replaced: list[str] = []
         """Ids of items whose earlier content was replaced, or archived."""
         self._payloads: Counter[str] = Counter()
+        self._kept: Counter[str] = Counter()
+        """Number of duplicates by the part that is stored with another value than the record's, which stays."""
         self._reasons: Counter[tuple[str, str]] = Counter()
 
     def fill(self, records: Iterable[Record], fields: tuple[str, ...] = ()) -> None:
@@ -183,6 +185,9 @@ class Filler:
         outcomes = self._store.add(fresh) if fresh else []
         self.counts[WriteStatus.DUPLICATE.value] += len(like)
         self.counts[ARCHIVED] += len(others) - len(fresh)
+        # A service may never return an item as it was given.
+        for item in self._store.stamped(like) if isinstance(self._store, CollectionMemory) else ():
+            self._kept.update(_kept_parts(item, there[item.id]))
         for item, outcome in zip(fresh, outcomes, strict=True):
             self._count(outcome)
             was_archived = old.get(item.id) if outcome else None
@@ -192,7 +197,7 @@ class Filler:
                 self.replaced.append(item.id)
 
     def notes(self) -> list[str]:
-        """Return what a person should know: replaced contents, and the reasons why nothing was stored."""
+        """Return what a person should know: replaced and kept contents, and the reasons why nothing was stored."""
         reasons = [f"{count:,} {status}: {reason}" for (status, reason), count in self._reasons.most_common()]
         more = len(reasons) - _REASONS_SHOWN
         shown = reasons[:_REASONS_SHOWN] + ([f"and {more:,} more reasons"] if more > 0 else [])
@@ -204,6 +209,11 @@ class Filler:
         if left := self.counts[ARCHIVED]:
             what = "item is archived and stays" if left == 1 else "items are archived and stay"
             notes.append(f"{left:,} {what} so: `devmem update --unarchive` brings them back")
+        if self._kept:
+            named = ", ".join(f"{part} of {count:,}" for part, count in self._kept.most_common(_REASONS_SHOWN))
+            more_parts = ", ..." if len(self._kept) > _REASONS_SHOWN else ""
+            where = f"duplicates stay as they are where the file differs: {named}{more_parts}"
+            notes.append(f"{where}; `devmem update` changes them")
         return [*notes, *shown]
 
     def _is_like(self, item: MemoryItem, stored: MemoryItem | None) -> bool:
@@ -220,7 +230,7 @@ class Filler:
         return is_told and item.trust == stored.trust and is_same_time and is_same_fields
 
     def _update(self, payload: MemoryWritePayload) -> WriteOutcome:
-        dumped = dump_payload(payload)
+        dumped = dump_write(payload)
         # An equal write is another one; the same file has the same number of them next time.
         self._payloads[dumped] += 1
         mark = hashlib.sha256(f"{self._payloads[dumped]}{dumped}".encode()).hexdigest()[:32]
@@ -234,3 +244,13 @@ class Filler:
             self._reasons[outcome.status.value, outcome.reason] += 1
         if outcome.waiting:
             self.counts["waiting for their embedding"] += 1
+
+
+def _kept_parts(item: MemoryItem, stored: MemoryItem) -> Iterator[str]:
+    """Name the parts of a stored item that a record of the same content lacks, and the expiry where it differs."""
+    yield from (f"metadata.{key}" for key in stored.metadata if key not in item.metadata)
+    if item.event_time is None and stored.event_time is not None:
+        yield "event_time"
+    if item.expires_at != stored.expires_at:
+        yield "expires_at"
+    yield from (field.key for field in NAMED_FIELDS if field.of(item) != field.of(stored))

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from devmem.workflow.manager import MemoryManager as MemoryManager
     from devmem.workflow.plan import WorkflowPlan as WorkflowPlan
     from devmem.workflow.rescue import UnsavedWrites as UnsavedWrites
-    from devmem.workflow.rescue import dump_payload as dump_payload
-    from devmem.workflow.rescue import load_payload as load_payload
+    from devmem.workflow.rescue import dump_write as dump_write
+    from devmem.workflow.rescue import load_write as load_write
     from devmem.workflow.runner import ChatModels as ChatModels
     from devmem.workflow.runner import WorkflowRunner as WorkflowRunner
     from devmem.workflow.runner import attached_stores as attached_stores
@@ -50,7 +50,7 @@ else:
         "devmem.workflow.attachments": "AttachmentHandle MemoryOperation OperationHook User log_operation visible_to",
         "devmem.workflow.graph": "NodeResult RunResult",
         "devmem.workflow.manager": "MemoryManager",
-        "devmem.workflow.rescue": "UnsavedWrites dump_payload load_payload",
+        "devmem.workflow.rescue": "UnsavedWrites dump_write load_write",
         "devmem.workflow.runner": "ChatModels WorkflowRunner attached_stores configured_chat_models",
         "devmem.workflow.stores": "check_workflow make_store open_recalls open_stores session_folder session_names",
         "devmem.workflow.transaction": "commit_run discard_run revert_run stores_of_runs",

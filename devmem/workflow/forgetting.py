@@ -268,7 +268,13 @@ class WorkflowForgetting:
         chosen = [each for each in selection.targets if each.found]
         words = words_of(selection.items) if search else []
         left: list[Residue] = []
-        with decide_erasure(self._decisions, [*map(_record_of, chosen), *selection.parts]) as records:
+        to_decide = list[EraseRecord]()
+        for each in chosen:
+            users = {item.scope.user for item in each.items}
+            user = users.pop() if len(users) == 1 else None
+            tombstone = each.request.tombstone
+            to_decide.append(EraseRecord.of_store(each.target.setup, list(each.found), user=user, tombstone=tombstone))
+        with decide_erasure(self._decisions, [*to_decide, *selection.parts]) as records:
             # Every database knows what is decided before the first one changes.
             decided = [(each, one, self._announce(each, one)) for each, one in zip(chosen, records, strict=False)]
             receipts = [self._erase(each, record, words, count, vacuum=vacuum) for each, record, count in decided]
@@ -310,7 +316,11 @@ class WorkflowForgetting:
             exports = exports_of(store, each.items)
             erased = store.erase_selected(_request(store, record), words=words, vacuum=vacuum)
             if record.tombstone:
-                left += _without_tombstones(store)
+                try:
+                    tombstones_of(store)
+                except NoTombstonesError as error:
+                    kept_out = f"what was forgotten may be stored again: {error}"
+                    left.append(Residue(place=store.name, reason=kept_out))
             record.done()
             done = replace(erased, items=max(erased.items, count))
         return receipt_of(each, replace(done, residues=(*done.residues, *left)), exports, label=each.target.label)
@@ -483,26 +493,10 @@ def _items_of(row: PendingRow) -> tuple[MemoryItem, ...]:
     )
 
 
-def _record_of(each: TargetSelection) -> EraseRecord:
-    users = {item.scope.user for item in each.items}
-    user = users.pop() if len(users) == 1 else None
-    tombstone = each.request.tombstone
-    return EraseRecord.of_store(each.target.setup, list(each.found), user=user, tombstone=tombstone)
-
-
 def _request(store: MemoryBase, record: EraseRecord) -> EraseRequest:
     # A store in front of a service lists by user; where items are found by id, their users make no difference.
     where = Filter() if isinstance(store, CollectionMemory) else Filter(scope=Scope(user=record.user))
     return EraseRequest(ids=record.names, where=where, tombstone=record.tombstone)
-
-
-def _without_tombstones(store: MemoryBase) -> list[Residue]:
-    """Name a store that keeps no tombstones although they are asked for."""
-    try:
-        tombstones_of(store)
-    except NoTombstonesError as error:
-        return [Residue(place=store.name, reason=f"what was forgotten may be stored again: {error}")]
-    return []
 
 
 def _erase_parts(record: EraseRecord) -> list[Residue]:

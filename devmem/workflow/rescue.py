@@ -35,23 +35,23 @@ def _adapter() -> TypeAdapter[MemoryWritePayload]:
     return TypeAdapter(MemoryWritePayload)
 
 
-def dump_payload(payload: MemoryWritePayload) -> str:
+def dump_write(payload: MemoryWritePayload) -> str:
     """Return the payload as one line of ASCII JSON: `{"payload": {...}}`; what JSON does not know becomes text."""
     raw = _adapter().dump_python(payload, mode="json", fallback=str, warnings=False)
     return json.dumps({"payload": raw})
 
 
-def load_payload(raw: object) -> MemoryWritePayload:
+def load_write(raw: object) -> MemoryWritePayload:
     """Return the payload of the value of `payload`; raises `pydantic.ValidationError` when it is none."""
     return _adapter().validate_python(raw)
 
 
 def read_write(line: str) -> MemoryWritePayload:
-    """Return the payload of a line that `dump_payload` made; raises `ValueError` for anything else."""
+    """Return the payload of a line that `dump_write` made; raises `ValueError` for anything else."""
     raw = json.loads(line)
     if not isinstance(raw, dict) or "payload" not in raw:
         raise ValueError("it is not an unsaved write")
-    return load_payload(raw["payload"])
+    return load_write(raw["payload"])
 
 
 class UnsavedWrites:
@@ -132,7 +132,7 @@ class UnsavedWrites:
     def _open(self, store: str, file: Path | None) -> Outbox[MemoryWritePayload]:
         if file is not None and (key := self._keys.get(store)) is not None and key_of(file) is None:
             protect(file, key)
-        return Outbox(file, dump=dump_payload, load=read_write, kind=WRITE, place=store)
+        return Outbox(file, dump=dump_write, load=read_write, kind=WRITE, place=store)
 
     def _held(self, store: str) -> int:
         """Return the number of payloads that wait for a store; where its file cannot be read, of those in memory."""
@@ -164,7 +164,7 @@ class UnsavedWrites:
         except OutboxError as error:
             _LOG.warning("Unsaved writes cannot be put into %s: %s", file, error)
             # A log is plain.
-            lines = "".join(f"\n{dump_payload(payload)}" for payload in payloads)
+            lines = "".join(f"\n{dump_write(payload)}" for payload in payloads)
             shown = lines if store not in self._keys else " The store is encrypted, so they are not logged."
             _LOG.critical("These writes to memory store %r could not be saved anywhere:%s", store, shown)
             return None

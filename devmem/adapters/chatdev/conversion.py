@@ -11,7 +11,7 @@ from devmem import MemoryItem, MemoryWritePayload, Scope
 from devmem.config import Attachment, StoreDeclaration, parse_workflow
 from devmem.plugins import registry
 from devmem.stores import TRUST, SourceKind, dump_item
-from devmem.workflow import load_payload
+from devmem.workflow import load_write
 
 Settings = Mapping[str, Any]
 """A store's `config:` block as it stands in YAML."""
@@ -98,7 +98,7 @@ def payload_of(payload: Any, *, node: str, user: str | None) -> MemoryWritePaylo
     raw = {key: snapshot.to_dict() for key, snapshot in snapshots.items() if snapshot is not None}
     roles = {block.get("role") for block in raw.get("input_snapshot", {}).get("blocks", [])}
     kind = SourceKind.TOOL if "tool" in roles else SourceKind.NODE
-    return load_payload(
+    return load_write(
         {
             **raw,
             "agent_role": payload.agent_role or "",

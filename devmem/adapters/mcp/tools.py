@@ -203,7 +203,12 @@ def passages_answer(found: Sequence[FoundMemory], *, budget: int, none: str, tot
         kept.append(fitting or _cut(passage, _LEAST_TEXT))
         left -= estimate_tokens(_lines(len(kept), kept[-1]))
     data = Passages(memories=kept, omitted=len(found) - len(kept), total=total)
-    return Answer(text=_listing(data, none), data=data)
+    of = f" of {total}" if total is not None else ""
+    head = f"{len(kept)}{of} {'memory' if len(kept) == 1 and not of else 'memories'} ({_QUOTED}):"
+    lines = [head, *(_lines(number, passage) for number, passage in enumerate(kept, start=1))]
+    if data.omitted:
+        lines.append(f"{data.omitted} more did not fit; ask for fewer, or more precisely.")
+    return Answer(text="\n".join(lines) if kept else none, data=data)
 
 
 def _within(passage: FoundMemory, budget: int) -> FoundMemory | None:
@@ -228,18 +233,6 @@ def _whole_version(current: MemoryItem | None, given: str | None) -> str | None:
 
 def _cut(passage: FoundMemory, characters: int) -> FoundMemory:
     return passage.model_copy(update={"text": shorten(passage.text, characters)})
-
-
-def _listing(data: Passages, none: str) -> str:
-    if not data.memories:
-        return none
-    count = len(data.memories)
-    of = f" of {data.total}" if data.total is not None else ""
-    head = f"{count}{of} {'memory' if count == 1 and not of else 'memories'} ({_QUOTED}):"
-    lines = [head, *(_lines(number, passage) for number, passage in enumerate(data.memories, start=1))]
-    if data.omitted:
-        lines.append(f"{data.omitted} more did not fit; ask for fewer, or more precisely.")
-    return "\n".join(lines)
 
 
 def _lines(number: int, passage: FoundMemory) -> str:
@@ -380,7 +373,12 @@ def _remember(call: ToolContext, asked: RememberArguments) -> Answer:
     if asked.if_version is not None and asked.key is None:
         raise ValueError("if_version: is of a key; leave it out, or name the key")
     if len(texts) == 1:
-        if_version = _whole_version(_of_key(call, asked.key), asked.if_version)
+        current: MemoryItem | None = None
+        if asked.key is not None:
+            # An item under a key has an id made of it.
+            named = with_key(MemoryItem(content_summary=asked.key), asked.key, call.memory.guard.new_scope())
+            current = call.memory.get(named.id)
+        if_version = _whole_version(current, asked.if_version)
         outcomes = call.memory.add_outcomes(texts[0], key=asked.key, if_version=if_version, **given)
     else:
         outcomes = call.memory.add_outcomes(texts, **given)
@@ -395,13 +393,6 @@ def _remember(call: ToolContext, asked: RememberArguments) -> Answer:
         else:
             said.append(f"{'Known already' if known else 'Remembered'} as {item_id}: {text}")
     return Answer(text="\n".join(said), data=Remembered(**stored[0].model_dump(), more=stored[1:]))
-
-
-def _of_key(call: ToolContext, key: str | None) -> MemoryItem | None:
-    """Return the current record of a key."""
-    if key is None:
-        return None
-    return call.memory.get(with_key(MemoryItem(content_summary=key), key, call.memory.guard.new_scope()).id)
 
 
 @Tool("Recall memories", Passages)

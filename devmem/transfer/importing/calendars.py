@@ -7,6 +7,7 @@ import logging
 import quopri
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta, timezone, tzinfo
 from typing import Any, Final
@@ -236,8 +237,13 @@ class _Events:
             "categories": [one for one in _split(event.first("CATEGORIES")) if one],
             "calendar": self._calendar,
             KIND: "event",
-            **_span_of(start, end),
         }
+        if start is not None and end is not None:
+            # The last day of the calendar has no day after it.
+            with suppress(ValueError, OverflowError):
+                last = end if isinstance(end, datetime) else end + timedelta(days=1)
+                span = [datetime.fromtimestamp(_seconds(at), UTC).isoformat() for at in (start, last)]
+                about |= dict(zip((FROM, TO), span, strict=True))
         text = "\n".join(_text(event, about, _when(start, end) + _repeats(recurrence)))
         uid, occurrence = event.text("UID"), event.text("RECURRENCE-ID")
         return text_item(
@@ -253,7 +259,10 @@ class _Events:
         if found is None:
             return None
         try:
-            time = self._moment(found)
+            value = found.value.strip()
+            time = datetime.fromisoformat(value) if "T" in value else date.fromisoformat(value)
+            if isinstance(time, datetime) and time.tzinfo is None:
+                time = time.replace(tzinfo=self._zone(found.parameters.get("TZID") or self._default))
             _seconds(time)
         except (ValueError, OverflowError) as error:
             self._leave_out(event, found, f"not a time: {found.value[:60]!r} ({error})")
@@ -279,34 +288,16 @@ class _Events:
             end -= timedelta(days=end > (start.date() if isinstance(start, datetime) else start))
         return None if end == start else end
 
-    def _moment(self, found: _Property) -> datetime | date:
-        value = found.value.strip()
-        if "T" not in value:
-            return date.fromisoformat(value)
-        time = datetime.fromisoformat(value)
-        return time if time.tzinfo else time.replace(tzinfo=self._zone(found.parameters.get("TZID") or self._default))
-
     def _zone(self, name: str) -> tzinfo | None:
         """Return the zone of a name: of the system's, or else as the calendar describes it; None is the local one."""
         if name and name not in self._known:
             # Some programs write the path of a file: /mozilla.org/20050126_1/Europe/Berlin
             known = _system_zone(name) or _system_zone("/".join(name.split("/")[-2:]))
-            self._known[name] = known or _described_zone(self._zones.get(name))
+            self._known[name] = known or (_described_zone(self._zones[name]) if name in self._zones else None)
             if self._known[name] is None:
                 told = "the time zone %r is not known; its times are taken for local ones"
                 _LOG.warning(f"%s: {told}", self._origin.path, name[:80])
         return self._known.get(name)
-
-
-def _span_of(start: datetime | date | None, end: datetime | date | None) -> dict[str, str]:
-    """Return start and end of an event as metadata of a record, in UTC; a whole day ends with the next midnight."""
-    if start is None or end is None:
-        return {}
-    try:
-        last = end if isinstance(end, datetime) else end + timedelta(days=1)
-        return {key: datetime.fromtimestamp(_seconds(at), UTC).isoformat() for key, at in ((FROM, start), (TO, last))}
-    except (ValueError, OverflowError):
-        return {}  # the last day of the calendar has no day after it
 
 
 def _system_zone(name: str) -> ZoneInfo | None:
@@ -322,15 +313,13 @@ def _seconds(time: datetime | date) -> float:
     return (time if isinstance(time, datetime) else datetime(time.year, time.month, time.day)).timestamp()
 
 
-def _described_zone(zone: _Component | None) -> tzinfo | None:
-    """Return the zone that a calendar describes; None where the description is missing or unusable."""
-    if zone is None:
-        return None
+def _described_zone(zone: _Component) -> tzinfo | None:
+    """Return the zone that a calendar describes; None where the description is unusable."""
+    from dateutil.tz import tzical
+
     lines = ["BEGIN:VTIMEZONE", "TZID:zone"]
     for part in zone.inner:
         lines += [f"BEGIN:{part.name}", *(f"{one.name}:{one.value}" for one in part.properties), f"END:{part.name}"]
-    from dateutil.tz import tzical
-
     try:
         found: tzinfo | None = tzical(io.StringIO("\n".join([*lines, "END:VTIMEZONE"]))).get("zone")
     except (ValueError, OverflowError):

@@ -167,14 +167,10 @@ def _langchain_message(raw: object) -> tuple[str, Mapping[str, Any]] | None:
     """Return kind and fields of a message: of `messages_to_dict`, `dumpd` or `model_dump`; None for anything else."""
     if not isinstance(raw, Mapping):
         return None
-    if (
-        raw.get("lc") is not None
-        and raw.get("id")
-        and isinstance(raw["id"], list)
-        and isinstance(raw.get("kwargs"), Mapping)
-    ):
-        kind = str(raw["id"][-1]).removesuffix("Chunk").removesuffix("Message").lower()
-        return (kind, raw["kwargs"]) if kind in _LANGCHAIN_TYPES else None
+    path, fields = raw.get("id"), raw.get("kwargs")
+    if raw.get("lc") is not None and isinstance(path, list) and path and isinstance(fields, Mapping):
+        kind = str(path[-1]).removesuffix("Chunk").removesuffix("Message").lower()
+        return (kind, fields) if kind in _LANGCHAIN_TYPES else None
     named = raw.get("type")
     if named not in _LANGCHAIN_TYPES:
         return None

@@ -290,18 +290,18 @@ class Source:
             first: number of records of this path before them.
             count: number of records.
         """
+        import ijson
+
+        def from_start() -> Iterator[object]:
+            with self._json_file() as file:
+                yield from ijson.items(file, path, buf_size=_PART, use_float=True)
+
         # Whoever asks meanwhile begins at the start of the file.
         at, elements = self._records.pop(path, (0, None))
         if elements is None or at > first:
-            at, elements = 0, self._elements_at(path)
+            at, elements = 0, from_start()
         yield from islice(elements, first - at, first - at + count)
         self._records[path] = first + count, elements
-
-    def _elements_at(self, path: str) -> Iterator[object]:
-        import ijson
-
-        with self._json_file() as file:
-            yield from ijson.items(file, path, buf_size=_PART, use_float=True)
 
     @contextmanager
     def _json_file(self) -> Iterator[BinaryIO]:

@@ -225,14 +225,11 @@ def _format_of_json(heads: list[Line], source: Source) -> FileFormat:
     if found is not None and found is not FileFormat.JSONL:
         return found
     if found is None and readable:
-        raise source.error(f"unrecognised format (not one of {_known_formats()}): it has {_looks(readable[0][0])}")
+        raw, looks = readable[0][0], f"a value of type {type(readable[0][0]).__name__}"
+        if isinstance(raw, Mapping):
+            looks = f"an object with the keys {', '.join(repr(str(key)[:40]) for key in list(raw)[:8]) or 'none'}"
+        raise source.error(f"unrecognised format (not one of {_known_formats()}): it has {looks}")
     return FileFormat.DEVALL if heads and heads[0][1].entry else FileFormat.JSONL
-
-
-def _looks(raw: object) -> str:
-    if isinstance(raw, Mapping):
-        return f"an object with the keys {', '.join(repr(str(key)[:40]) for key in list(raw)[:8]) or 'none'}"
-    return f"a value of type {type(raw).__name__}"
 
 
 _Test = Callable[[list[Line]], bool]

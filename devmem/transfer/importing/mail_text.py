@@ -79,10 +79,14 @@ def own_words(text: str, *, is_forwarded: bool = False) -> str:
         if not is_forwarded and _begins_reply(lines, at) and any(one.strip(" _-") for one in kept):
             break
         if _is_signature(lines, at):
-            at = _after_signature(lines, at)
+            # On to a forwarded mail behind it.
+            while at < len(lines) and not _FORWARDED.fullmatch(lines[at].strip()[:_LONGEST_MARK]):
+                at += 1
             continue
         width = _attribution(lines, at)
-        if width and _is_quotation(lines, at + width):
+        following = (lines[place] for place in range(at + width, len(lines)) if lines[place].strip())
+        if width and _QUOTE.match(next(following, ">")):
+            # A quotation follows, or nothing.
             at += width
             continue
         if width and not is_forwarded and _DATED.search(" ".join(lines[at : at + width])):
@@ -90,7 +94,9 @@ def own_words(text: str, *, is_forwarded: bool = False) -> str:
         if not _QUOTE.match(line):
             kept.append(line.rstrip())
         at += 1
-    return _tidied(kept)
+    while kept and (not kept[-1].strip() or _RULE.fullmatch(kept[-1]) or _FOOTER.fullmatch(kept[-1].strip())):
+        kept.pop()
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(kept)).strip()
 
 
 def _begins_reply(lines: Sequence[str], at: int) -> bool:
@@ -121,12 +127,6 @@ def _attribution(lines: Sequence[str], at: int) -> int:
     return 0
 
 
-def _is_quotation(lines: Sequence[str], at: int) -> bool:
-    """Whether the next line that is not blank has a mark of quotation, or none follows."""
-    following = (lines[place] for place in range(at, len(lines)) if lines[place].strip())
-    return _QUOTE.match(next(following, ">")) is not None
-
-
 def _is_signature(lines: Sequence[str], at: int) -> bool:
     """Whether a signature or the footer of a mailing list begins here."""
     line = lines[at]
@@ -134,18 +134,6 @@ def _is_signature(lines: Sequence[str], at: int) -> bool:
         return True
     following = lines[at + 1][:_LONGEST_MARK].lower() if at + 1 < len(lines) else ""
     return _RULE.fullmatch(line.strip()) is not None and "mailing list" in following
-
-
-def _after_signature(lines: Sequence[str], at: int) -> int:
-    """Return the place of the forwarded mail that follows a signature; the end where none does."""
-    forwarded = (place for place in range(at, len(lines)) if _FORWARDED.fullmatch(lines[place].strip()[:_LONGEST_MARK]))
-    return next(forwarded, len(lines))
-
-
-def _tidied(lines: list[str]) -> str:
-    while lines and (not lines[-1].strip() or _RULE.fullmatch(lines[-1]) or _FOOTER.fullmatch(lines[-1].strip())):
-        lines.pop()
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
 def text_of_mail(message: Message, encoding: str | None) -> tuple[str, list[str]]:
@@ -203,12 +191,8 @@ def _decoded(part: Message, kind: str, encoding: str | None) -> str:
     if kind == "text/html":
         lines = ((block.is_quoted, line) for block in read_page(text).blocks for line in block.text.split("\n"))
         return "\n".join(f"> {line}" if is_quoted else line for is_quoted, line in lines)
-    is_flowed = _parameter(part, "format") == "flowed"
-    return _unflowed(text, is_joined=_parameter(part, "delsp") == "yes") if is_flowed else text
-
-
-def _parameter(part: Message, name: str) -> str:
-    return str(part.get_param(name, "")).lower()
+    form, delsp = (str(part.get_param(name, "")).lower() for name in ("format", "delsp"))
+    return _unflowed(text, is_joined=delsp == "yes") if form == "flowed" else text
 
 
 def _unflowed(text: str, *, is_joined: bool) -> str:

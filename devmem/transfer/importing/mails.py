@@ -126,7 +126,7 @@ def _split(source: Source, origin: Origin) -> Iterator[_Raw]:
         if waiting is not None:
             if _HEADER.match(line):
                 if number:
-                    yield _Raw(number, start, _shown(separator), bytes(data))
+                    yield _Raw(number, start, separator.decode("ascii", "replace"), bytes(data))
                 number, (start, separator), data = number + 1, waiting, bytearray()
             else:
                 data += waiting[1]
@@ -143,11 +143,7 @@ def _split(source: Source, origin: Origin) -> Iterator[_Raw]:
             raise replace(origin, line=start).error(f"mail {number} has more than {LARGEST_WHOLE:,} bytes")
         is_new = line.endswith(b"\n")
     if number:
-        yield _Raw(number, start, _shown(separator), bytes(data))
-
-
-def _shown(separator: bytes) -> str:
-    return separator.decode("ascii", "replace").strip()
+        yield _Raw(number, start, separator.decode("ascii", "replace"), bytes(data))
 
 
 def _items(mails: Iterable[_Raw], mailbox: _Mailbox, origin: Origin, encoding: str | None) -> Iterator[MemoryItem]:

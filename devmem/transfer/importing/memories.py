@@ -130,7 +130,7 @@ def read_metagpt(lines: Iterable[Line]) -> Iterator[MemoryItem]:
     seen: Counter[str] = Counter()
 
     def messages(raw: object, origin: Origin) -> Iterator[MemoryItem]:
-        yield _item_of_message(_plain(raw, origin), origin, seen)
+        yield _item_of_message(raw, origin, seen)
 
     def documents(raw: object, origin: Origin) -> Iterator[MemoryItem]:
         if is_metagpt_message(raw):
@@ -141,7 +141,14 @@ def read_metagpt(lines: Iterable[Line]) -> Iterator[MemoryItem]:
                 "expected MetaGPT's memory (`storage`), message queue (a list) or brain memory (`history`)"
             )
         if summary := raw.get(_SUMMARY):
-            yield _item_of_summary(summary, origin.at(_SUMMARY))
+            if not isinstance(summary, str):
+                raise origin.at(_SUMMARY).error(f"expected a text, found {type(summary).__name__}")
+            yield MemoryItem(
+                id=digest(summary),
+                content_summary=summary,
+                trust=TRUST[SourceKind.IMPORT],
+                provenance=Provenance(kind=SourceKind.SUMMARY, name=origin.path.name),
+            )
         for name in _LISTS:
             for item in read_each(numbered(raw.get(name) or (), origin.at(name)), messages):
                 yield replace(item, metadata={**item.metadata, "kind": "knowledge"}) if name == "knowledge" else item
@@ -161,23 +168,19 @@ def is_metagpt_message(raw: object) -> bool:
     return any(key in raw for key in _OF_MESSAGES) or str(raw.get("type")).endswith("Message")
 
 
-def _plain(raw: object, origin: Origin) -> Mapping[str, Any]:
-    try:
-        raw = _unwrapped(raw)
-    except (ValueError, RecursionError) as error:
-        raise origin.error(f"not the JSON text of a message: {error}") from error
-    if not isinstance(raw, Mapping):
-        raise origin.error(f"expected a message of MetaGPT, found {type(raw).__name__}")
-    return raw
-
-
 def _unwrapped(raw: object) -> object:
     """Return what a text has as JSON, and of an entry with a priority in devmem's queue the message."""
     raw = json.loads(raw) if isinstance(raw, str) else raw
     return raw["message"] if isinstance(raw, Mapping) and {"message", "priority"} == raw.keys() else raw
 
 
-def _item_of_message(raw: Mapping[str, Any], origin: Origin, seen: Counter[str]) -> MemoryItem:
+def _item_of_message(raw: object, origin: Origin, seen: Counter[str]) -> MemoryItem:
+    try:
+        raw = _unwrapped(raw)
+    except (ValueError, RecursionError) as error:
+        raise origin.error(f"not the JSON text of a message: {error}") from error
+    if not isinstance(raw, Mapping):
+        raise origin.error(f"expected a message of MetaGPT, found {type(raw).__name__}")
     key, own = time_key(raw), raw.get("id")
     # MetaGPT keeps no time: that of reading is not when it was said, and would make another item of it each time.
     time = origin.event_time(key, raw[key]) if key else None
@@ -197,17 +200,6 @@ def _item_of_message(raw: Mapping[str, Any], origin: Origin, seen: Counter[str])
         timed=time is not None,
     )
     return replace(item, trust=TRUST[SourceKind.IMPORT])
-
-
-def _item_of_summary(summary: object, origin: Origin) -> MemoryItem:
-    if not isinstance(summary, str):
-        raise origin.error(f"expected a text, found {type(summary).__name__}")
-    return MemoryItem(
-        id=digest(summary),
-        content_summary=summary,
-        trust=TRUST[SourceKind.IMPORT],
-        provenance=Provenance(kind=SourceKind.SUMMARY, name=origin.path.name),
-    )
 
 
 def is_mcp_memory(raw: object) -> bool:

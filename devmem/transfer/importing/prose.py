@@ -6,6 +6,7 @@ import logging
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from math import isfinite
@@ -75,18 +76,12 @@ def read_paragraphs(lines: Iterable[Line], origin: Origin, *, markdown: bool) ->
         front, lines = _split_front_matter(lines, origin)
         about = {str(key): value for key, raw in front.items() if (value := _json_value(key, raw)) is not None}
         time = _front_matter_time(front, origin)
-        time = _day_of_name(origin) if time is None else time
+        if time is None and (found := _DAY.match(origin.path.stem)):
+            # The name of a daily note.
+            with suppress(ValueError):
+                time = parse_time("-".join((found[1], found[2].zfill(2), found[3].zfill(2))))
     paragraphs = _paragraphs(lines, markdown=markdown)
     yield from paragraph_items(paragraphs, origin, metadata=about, time=time, linked=markdown)
-
-
-def _day_of_name(origin: Origin) -> float | None:
-    """Return the day that the name of a daily note begins with, in seconds since the epoch; None for any other name."""
-    found = _DAY.match(origin.path.stem)
-    try:
-        return parse_time("-".join((found[1], found[2].zfill(2), found[3].zfill(2)))) if found else None
-    except ValueError:
-        return None
 
 
 def _split_front_matter(lines: list[Line], origin: Origin) -> tuple[Mapping[object, object], list[Line]]:
@@ -158,7 +153,11 @@ def paragraph_items(
     seen: Counter[str] = Counter()
     for number, headings, written in paragraphs:
         section = " > ".join(headings)
-        text, attached = _without_links(written) if linked else (written, [])
+        text, attached = written, list[str]()
+        if linked and not _FENCE.match(written):
+            # Links read as their text; code is unchanged.
+            attached = [found[1] for found in _EMBEDDED.finditer(written)]
+            text = _LINK.sub(lambda found: found[2] or found[1], _EMBEDDED.sub("", written)).strip()
         if not text:
             origin.leave("attachments")
             continue
@@ -175,14 +174,6 @@ def paragraph_items(
                 **({"attachments": attached} if attached else {}),
             },
         )
-
-
-def _without_links(text: str) -> tuple[str, list[str]]:
-    """Return a paragraph whose links read as their text, and the names of what it embeds; code is unchanged."""
-    if _FENCE.match(text):
-        return text, []
-    attached = [found[1] for found in _EMBEDDED.finditer(text)]
-    return _LINK.sub(lambda found: found[2] or found[1], _EMBEDDED.sub("", text)).strip(), attached
 
 
 def _paragraphs(lines: Iterable[Line], *, markdown: bool) -> Iterator[Paragraph]:

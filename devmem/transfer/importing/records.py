@@ -22,7 +22,7 @@ from devmem.model.times import DateOrder, is_no_time, parse_time, time_key
 from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.text.durations import parse_duration
 from devmem.transfer.importing.files import LISTS
-from devmem.workflow.rescue import load_payload
+from devmem.workflow.rescue import load_write
 
 _LOG: Final = logging.getLogger(__name__)
 _Raw = TypeVar("_Raw")
@@ -184,20 +184,12 @@ def _text_of_part(part: object, origin: Origin) -> str:
     if not isinstance(part, Mapping):
         raise origin.error(f"'content': expected a part, found a value of type {type(part).__name__}")
     kind = str(part.get("type") or part.get("content_type") or "")
-    if kind in _NAMED:
-        return _named(_NAMED[kind], part)
-    if kind in _TEXTS:
-        text = part.get("text", part.get("refusal"))
-        return text if isinstance(text, str) else ""
-    return ""
-
-
-def _named(kind: str, part: Mapping[str, Any]) -> str:
-    if isinstance(part.get("text"), str):
-        return str(part["text"])
-    inner = part.get("file")
-    name = part.get("filename") or part.get("title") or (inner.get("filename") if isinstance(inner, Mapping) else None)
-    return f"[{kind}: {name}]" if isinstance(name, str) and name else f"[{kind}]"
+    text = part.get("text", part.get("refusal"))
+    if kind in _NAMED and not isinstance(part.get("text"), str):
+        file = part.get("file")
+        name = part.get("filename") or part.get("title") or (file.get("filename") if isinstance(file, Mapping) else "")
+        return f"[{_NAMED[kind]}: {name}]" if isinstance(name, str) and name else f"[{_NAMED[kind]}]"
+    return text if isinstance(text, str) and kind in (*_NAMED, *_TEXTS) else ""
 
 
 def with_files(text: str, names: Iterable[object]) -> str:
@@ -259,7 +251,7 @@ def read_record(raw: object, origin: Origin, ids: RecordIds) -> Record:
         raise origin.error(f"expected an object, found {type(raw).__name__}")
     try:
         if "payload" in raw:
-            return load_payload(raw["payload"])
+            return load_write(raw["payload"])
         if "content_summary" in raw and not raw.keys() & _ONLY_PLAIN:
             return _dumped(raw, origin, ids)
         return _plain(raw, origin, ids)
@@ -341,7 +333,9 @@ def _dumped(raw: Mapping[str, Any], origin: Origin, ids: RecordIds) -> MemoryIte
 def _plain(raw: Mapping[str, Any], origin: Origin, ids: RecordIds) -> MemoryItem:
     key = next((key for key in _TEXT_KEYS if key in raw), None)
     if key is None:
-        raise origin.error(f"no text: expected one of the keys {', '.join(_TEXT_KEYS)}, found {_keys(raw)}")
+        keys = ", ".join(repr(str(key)[:40]) for key in list(raw)[:12]) or "none"
+        raise origin.error(f"no text: expected one of the keys {', '.join(_TEXT_KEYS)}, found {keys}")
+    parts = text_of_content(raw[key], origin) if key == "content" and isinstance(raw[key], list) else raw[key]
     speaker_key = next((key for key in _SPEAKER_KEYS if raw.get(key) is not None), None)
     speaker = text_of(raw, speaker_key, origin) if speaker_key else ""
     when = time_key(raw)
@@ -354,7 +348,7 @@ def _plain(raw: Mapping[str, Any], origin: Origin, ids: RecordIds) -> MemoryItem
     item = text_item(
         origin=origin,
         id=ids.of(raw, origin) if raw.get("id") is None else text_of(raw, "id", origin),
-        text=_said(raw, key, origin),
+        text=text_of({key: parts}, key, origin),
         speaker=speaker,
         event_time=event_time,
         scope=Scope(**{key: text_of(raw, key, origin) for key in _SCOPE_KEYS if raw.get(key) is not None}),
@@ -379,16 +373,6 @@ def _expiry(raw: Mapping[str, Any], now: float, origin: Origin) -> float | None:
         return now + parse_duration(ttl)
     except ValueError as error:
         raise origin.error(f"'{_TTL_KEY}': {error}, found {ttl!r}") from error
-
-
-def _said(raw: Mapping[str, Any], key: str, origin: Origin) -> str:
-    """Return the text, which may be a list of parts."""
-    parts = text_of_content(raw[key], origin) if key == "content" and isinstance(raw[key], list) else raw[key]
-    return text_of({key: parts}, key, origin)
-
-
-def _keys(raw: Mapping[str, Any]) -> str:
-    return ", ".join(repr(str(key)[:40]) for key in list(raw)[:12]) or "none"
 
 
 _ROLES: Final[Mapping[str, str]] = {

@@ -6,7 +6,7 @@ import csv
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Final
@@ -213,7 +213,10 @@ def _record(row: list[str], names: list[str], layout: _Layout, origin: Origin, i
         if is_no_time(raw.get(key)):
             raw.pop(key, None)
     if "text" not in layout.keys:
-        raw["text"] = _built_text(row, names, layout.wordy)
+        cells = [(names[at], row[at].strip()) for at in layout.wordy if at < len(row) and row[at].strip()]
+        is_plain = len(layout.wordy) == 1
+        lines = (cell if is_plain or _normal(name) in _TITLES else f"{name}: {cell}" for name, cell in cells)
+        raw["text"] = "\n".join(lines)
     if not str(raw.get("text", "")).strip():
         return None
     used = {*(at for key, at in layout.keys.items() if key != "time"), *consumed}
@@ -237,14 +240,6 @@ def _time(row: list[str], layout: _Layout) -> tuple[str, set[int]]:
     if not is_clock(clock):
         return clock, {positions["clock"]}
     return ("", set()) if is_no_time(date) else (f"{_MIDNIGHT.sub('', date)} {clock}", both)
-
-
-def _built_text(row: list[str], names: list[str], wordy: Sequence[int]) -> str:
-    cells = [(at, row[at].strip()) for at in wordy if at < len(row) and row[at].strip()]
-    is_alone = len(wordy) == 1
-    return "\n".join(
-        cell if is_alone or _normal(names[at]) in _TITLES else f"{names[at]}: {cell}" for at, cell in cells
-    )
 
 
 def _shown(names: list[str]) -> str:

@@ -104,7 +104,12 @@ def entries_of(item: MemoryItem) -> list[Entry]:
         return entry_of(message, item)
 
     entries: list[Entry] = []
-    for number, turn in enumerate(turns := _turns_in(item)):
+    stored, text = item.metadata.get(_TURNS_KEY), _plain(item.input_snapshot)
+    turns = [Turn(text=text)] if text else []
+    if isinstance(stored, list):
+        told = [turn for turn in stored if isinstance(turn, Mapping)]
+        turns = [Turn(text=str(turn["text"]), speaker=str(turn["speaker"]), role=str(turn["role"])) for turn in told]
+    for number, turn in enumerate(turns):
         name = str(number) if len(turns) > 1 else Role.USER.value
         if turn.role == Role.USER:
             entries.append(entry(Role.USER, turn.text, "", name))
@@ -115,15 +120,6 @@ def entries_of(item: MemoryItem) -> list[Entry]:
     if item.output_snapshot and (answered := item.output_snapshot.text.strip()):
         entries.append(entry(Role.ASSISTANT, answered, item.provenance.name, Role.ASSISTANT.value))
     return entries
-
-
-def _turns_in(item: MemoryItem) -> list[Turn]:
-    stored = item.metadata.get(_TURNS_KEY)
-    if not isinstance(stored, list):
-        text = _plain(item.input_snapshot)
-        return [Turn(text=text)] if text else []
-    turns = [turn for turn in stored if isinstance(turn, Mapping)]
-    return [Turn(text=str(turn["text"]), speaker=str(turn["speaker"]), role=str(turn["role"])) for turn in turns]
 
 
 def _plain(snapshot: MemoryContentSnapshot | None) -> str:

@@ -211,7 +211,12 @@ class BrainMemory(CollectionMemory):
     def load(self) -> None:
         """Open the items, and finish what an earlier process left unfinished; Redis may be down."""
         super().load()
-        self._leave_erased()
+        collection = self.collection
+        if isinstance(collection, VersionedCollection) and collection.tombstones():
+            # A backup that was put in place may have brought back what was erased.
+            for key in self.states.known():
+                known = self.states.load(key).known_items()
+                self._leave(key, known - {item.id for item in self.get(sorted(known))})
         self._catch_up()
         self.states.flush()
 
@@ -232,15 +237,6 @@ class BrainMemory(CollectionMemory):
 
         for key, items in missed.items():
             self.states.update(key, partial(added, items=items))
-
-    def _leave_erased(self) -> None:
-        """Remove items that are gone from their conversations, which a backup that was put in place brought back."""
-        collection = self.collection
-        if not isinstance(collection, VersionedCollection) or not collection.tombstones():
-            return
-        for key in self.states.known():
-            known = self.states.load(key).known_items()
-            self._leave(key, known - {item.id for item in self.get(sorted(known))})
 
     def look(self) -> None:
         """Open the items as they are; nothing is finished and Redis is not asked."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -160,7 +160,11 @@ class View:
         Summaries are no part of it, since they stand for other records. Items that are not records, as of an import,
         are part of the view of all agents alone.
         """
-        parts = [Filter(metadata=sides, any_of=where.any_of) for sides in self._sides()]
+        parts, types = list[Filter](), one_of(*sorted(map(str, self.counterparts)))
+        for mine, other in _SIDES:
+            me = {f"{mine}_type": one_of(*_SPEAKING)} if self.agent is None else _views_named(mine, self.agent)
+            sides: dict[str, str | Condition] = {**me, f"{other}_type": types, "type": differs_from(_SUMMARY)}
+            parts.append(Filter(metadata=sides, any_of=where.any_of))
         if self.agent is None:
             parts.append(Filter(metadata={RECORD_KEY: differs_from(True)}, any_of=where.any_of))
         traces = {} if self.without_trace is None else {"trace": differs_from(self.without_trace)}
@@ -170,13 +174,6 @@ class View:
             scope_in={**traces, **where.scope_in},
             any_of=tuple(parts),
         )
-
-    def _sides(self) -> Iterator[Mapping[str, str | Condition]]:
-        """Return the metadata of the records, by the side on which the agent is."""
-        types = one_of(*sorted(map(str, self.counterparts)))
-        for mine, other in _SIDES:
-            me = {f"{mine}_type": one_of(*_SPEAKING)} if self.agent is None else _views_named(mine, self.agent)
-            yield {**me, f"{other}_type": types, "type": differs_from(_SUMMARY)}
 
 
 def by_participant(where: Filter) -> Filter:

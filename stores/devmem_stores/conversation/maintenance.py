@@ -141,19 +141,18 @@ class Maintenance:
                 break
             gone = [item_id for item_id, _ in sizes[:place]]
         if sizes and sizes[-1][1] > max_tokens:
-            self._store.store_items([self._shortened(item, max_tokens) for item in collection.get([sizes[-1][0]])])
+            for item in collection.get([sizes[-1][0]]):
+                text = within(_text_of(item), max_tokens)
+                shortened = replace(
+                    item,
+                    content_summary=shorten(text, self._config.summary_length),
+                    output_snapshot=MemoryContentSnapshot(text=text),
+                    input_snapshot=None,
+                    embedding=None,
+                    content_hash="",
+                )
+                self._store.store_items([shortened])
         return collection.delete(ids=gone) if gone else 0
-
-    def _shortened(self, item: MemoryItem, max_tokens: int) -> MemoryItem:
-        text = within(_text_of(item), max_tokens)
-        return replace(
-            item,
-            content_summary=shorten(text, self._config.summary_length),
-            output_snapshot=MemoryContentSnapshot(text=text),
-            input_snapshot=None,
-            embedding=None,
-            content_hash="",
-        )
 
 
 def summaries_of(items: Iterable[MemoryItem], find: Callable[[Filter], Iterable[MemoryItem]]) -> list[MemoryItem]:

@@ -81,12 +81,11 @@ class ConversationMemory(FactKeepingMemory):
 
     def copies_of(self, records: Sequence[Interaction]) -> list[MemoryItem]:
         """Return the items that keep records in another store: sentences, the same each time, under their ids."""
-        return [worded(self._copy_of(one), me=None, language=self.config.language) for one in records]
-
-    def _copy_of(self, record: Interaction) -> MemoryItem:
-        # As it is read again, whose time is in whole microseconds: a copy is the same whenever it is made.
-        stored = Interaction.from_json(record.to_json())
-        return interaction_to_item(stored, stored_at=stored.event_time, summary_length=self.config.summary_length)
+        length, language = self.config.summary_length, self.config.language
+        # As they are read again, whose time is in whole microseconds: a copy is the same whenever it is made.
+        stored = [Interaction.from_json(one.to_json()) for one in records]
+        items = [interaction_to_item(one, stored_at=one.event_time, summary_length=length) for one in stored]
+        return [worded(item, me=None, language=language) for item in items]
 
     def update(self, payload: MemoryWritePayload) -> WriteOutcome:
         """Store what a finished node said, unless it is recorded already."""
@@ -103,32 +102,12 @@ class ConversationMemory(FactKeepingMemory):
         answered = payload.output_text().strip()
         if not asked and not answered:
             return skipped("neither the input nor the output has a text")
-        caller = _caller_of(payload)
-        record = self._record_of(payload, asked, answered)
-        item = item_from(payload, shorten(record.content, self.config.summary_length), created_at=self.setup.clock())
-        (kept,) = self.items_of([record])
-        beside = payload.input_snapshot or (MemoryContentSnapshot(text=asked) if asked else None)
-        return replace(
-            item,
-            id=record.id,
-            metadata={**item.metadata, **kept.metadata},
-            event_time=record.event_time,
-            scope=replace(
-                item.scope,
-                conversation=payload.scope.conversation or caller.conversation,
-                trace=payload.scope.trace or caller.trace,
-            ),
-            input_snapshot=beside,
-            output_snapshot=payload.output_snapshot if answered else kept.output_snapshot,
-        )
-
-    def _record_of(self, payload: MemoryWritePayload, asked: str, answered: str) -> Interaction:
         scope, caller = payload.scope, _caller_of(payload)
         pair = caller.call or uuid4().hex
         agent = Participant(caller.name or scope.agent or payload.source or "agent", ParticipantType.AGENT)
         asking = _asking(payload)
         kind = InteractionKind.OUTPUT if answered else InteractionKind.INPUT
-        return Interaction(
+        record = Interaction(
             id=f"{pair}-{kind.value}",
             conversation=caller.conversation or scope.conversation or scope.session or "",
             trace=caller.trace or scope.trace or scope.run or pair,
@@ -140,6 +119,22 @@ class ConversationMemory(FactKeepingMemory):
             pair_id=pair,
             language=self.config.language,
             user=scope.user,
+        )
+        item = item_from(payload, shorten(record.content, self.config.summary_length), created_at=self.setup.clock())
+        (kept,) = self.items_of([record])
+        beside = payload.input_snapshot or (MemoryContentSnapshot(text=asked) if asked else None)
+        return replace(
+            item,
+            id=record.id,
+            metadata={**item.metadata, **kept.metadata},
+            event_time=record.event_time,
+            scope=replace(
+                item.scope,
+                conversation=scope.conversation or caller.conversation,
+                trace=scope.trace or caller.trace,
+            ),
+            input_snapshot=beside,
+            output_snapshot=payload.output_snapshot if answered else kept.output_snapshot,
         )
 
     def log(self, conversation: str) -> list[Interaction]:
@@ -164,9 +159,12 @@ class ConversationMemory(FactKeepingMemory):
 
         An agent that asks gets sentences in which it is "you"; anybody else gets the items as they are.
         """
-        options = query.view or self.config.view
-        view = _view_of(options, query)
-        me = query.caller.name or None
+        options, me = query.view or self.config.view, query.caller.name or None
+        view = View(
+            agent=None if options.all_agents else options.agent_id or me or query.where.scope.agent,
+            counterparts=frozenset(options.memory_types),
+            without_trace=query.caller.trace if options.skip_current_trace else None,
+        )
         if options.order == "search":
             report = self.search_collection(replace(query, where=view.filter(query.where)))
             hits = [replace(hit, item=self._shown(hit.item, me, query.where)) for hit in report.hits]
@@ -314,15 +312,6 @@ class ConversationMemory(FactKeepingMemory):
         Where the newest alone has more, its text is shortened.
         """
         return self._maintenance.trim_to_tokens(max_tokens, by_participant(where or Filter()))
-
-
-def _view_of(options: ViewConfig, query: MemoryQuery) -> View:
-    asking = query.caller.name or query.where.scope.agent
-    return View(
-        agent=None if options.all_agents else options.agent_id or asking,
-        counterparts=frozenset(options.memory_types),
-        without_trace=query.caller.trace if options.skip_current_trace else None,
-    )
 
 
 def _caller_of(payload: MemoryWritePayload) -> Caller:

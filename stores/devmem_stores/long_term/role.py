@@ -155,22 +155,17 @@ class RoleMemory(ShortTermMemory):
         older, owner = self._kept_as(message.id)
         was_kept = bool(self._store.kept([older]))
         if was_kept or (self.watches(message) and self.get_by_id(message.id) is not None):
-            self._keep_instead(older, message, owner)
+            newer = item_id(owner, message.id)
+            (kept,) = self._store.keep([message], owner)
+            if kept is WriteStatus.DUPLICATE:
+                # Its words alone make it the one that is there.
+                self._store.forget([older])
+                self._store.keep([message], owner)
+            elif kept is not WriteStatus.SKIPPED and older != newer:
+                # It was an item of an import, which had its own id.
+                self._store.forget([older])
+                self._recalled[message.id] = Kept(newer, owner)
         return super().update(message) or was_kept
-
-    def _keep_instead(self, older: str, message: Message, scope: Scope) -> None:
-        newer = item_id(scope, message.id)
-        (kept,) = self._store.keep([message], scope)
-        if kept is WriteStatus.SKIPPED:
-            return
-        if kept is WriteStatus.DUPLICATE:
-            # Its words alone make it the one that is there.
-            self._store.forget([older])
-            self._store.keep([message], scope)
-        elif older != newer:
-            # It was an item of an import, which had its own id.
-            self._store.forget([older])
-            self._recalled[message.id] = Kept(newer, scope)
 
     def find_news(self, observed: Iterable[Message], k: int = 0, *, within: int = 0) -> list[Message]:
         """Return those observed messages that are not at hand, and to which nothing similar was kept; none is added.

@@ -118,7 +118,13 @@ class LongTermMemory(CollectionMemory):
 
         The texts are embedded in one call. A provider that fails leaves their words to compare.
         """
-        vectors = self._embedded([text for text in dict.fromkeys(texts) if self._compared_by_meaning(text)])
+        vectors: dict[str, Vector] = {}
+        meant = [text for text in dict.fromkeys(texts) if self._compared_by_meaning(text)]
+        if self.embedder is not None and meant:
+            try:
+                vectors = dict(zip(meant, self.embedder.embed(meant), strict=True))
+            except EmbeddingError as error:
+                _LOG.warning("memory store %r tells news by their words alone for now: %s", self.name, error)
         # An item that waits for its embedding is found by its words alone.
         some_wait = bool(self.collection.waiting(1))
         found: list[list[Message]] = []
@@ -132,16 +138,6 @@ class LongTermMemory(CollectionMemory):
     def _compared_by_meaning(self, text: str) -> bool:
         # Of a long text only passages have embeddings: one that is alike says nothing of the others.
         return bool(text.strip()) and len(text) <= self.config.max_content_length
-
-    def _embedded(self, texts: Sequence[str]) -> dict[str, Vector]:
-        """Embed the texts, each of shape (dimension,); none without a model or when it does not answer."""
-        if self.embedder is None or not texts:
-            return {}
-        try:
-            return dict(zip(texts, self.embedder.embed(texts), strict=True))
-        except EmbeddingError as error:
-            _LOG.warning("memory store %r tells news by their words alone for now: %s", self.name, error)
-            return {}
 
     def _near(self, vector: Vector, scope: Scope, k: int) -> dict[str, MemoryItem]:
         asked = SearchQuery(

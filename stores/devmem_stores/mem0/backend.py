@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import count
-from typing import Final, Protocol, TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
 from pydantic import JsonValue
@@ -83,43 +83,6 @@ class Page:
     total: int
     """Number of memories on all pages."""
     more: bool
-
-
-class Backend(Protocol):
-    """mem0, hosted or in this process. Every method raises `Mem0Error`."""
-
-    @property
-    def location(self) -> str:
-        """Location of the memories."""
-        ...
-
-    def search(self, text: str, ids: Ids, top_k: int, threshold: float | None) -> list[Record]:
-        """Return the best memories, best first; no threshold means mem0's own."""
-        ...
-
-    def add(self, write: Write) -> str | None:
-        """Remember a text; return the id of the first memory, None when mem0 does not say."""
-        ...
-
-    def page(self, ids: Ids, number: int, metadata: Mapping[str, str] | None = None) -> Page:
-        """Return a page (from 1) of the memories of these ids, those with this metadata only."""
-        ...
-
-    def get(self, memory_id: str) -> Record | None:
-        """Return one memory by mem0's id (a UUID, which can stand in a path); None when there is none."""
-        ...
-
-    def delete(self, memory_id: str) -> bool:
-        """Delete one memory by mem0's id; false when there was none."""
-        ...
-
-    def delete_all(self, ids: Mapping[str, str]) -> None:
-        """Delete every memory that has all of these ids (at least one)."""
-        ...
-
-    def close(self) -> None:
-        """Release connections and files; closing twice is allowed."""
-        ...
 
 
 def every_record(fetch: Callable[[int], Page]) -> Iterator[Record]:

@@ -25,7 +25,7 @@ from devmem_stores.mem0.items import Record, read_record, read_records
 
 
 class HostedMem0:
-    """A `Backend` behind HTTP; safe to use from several threads."""
+    """mem0 behind HTTP; every method raises `Mem0Error`. Safe to use from several threads."""
 
     def __init__(self, config: Mem0Config, folder: Path | None, client: object = None) -> None:
         """Prepare the connection.

@@ -189,7 +189,10 @@ _SECRET_NAMES: Final = ("key", "token", "password", "secret")
 
 
 class InProcessMem0:
-    """A `Backend` without a server. mem0's local stores know no threads, so one call runs at a time."""
+    """mem0 without a server; every method raises `Mem0Error`.
+
+    mem0's local stores know no threads, so one call runs at a time.
+    """
 
     def __init__(self, setup: StoreSetup, config: Mem0Config, embedder: Embedder | None, folder: Path) -> None:
         """Prepare mem0; it is opened by the first call.

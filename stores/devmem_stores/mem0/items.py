@@ -92,12 +92,14 @@ def to_item(record: Record, *, role: str = "") -> MemoryItem:
         "updated_at": record.updated_at or None,
     }
     metadata |= {key: value for key, value in told.items() if value is not None}
+    # The last day (UTC) on which it is valid.
+    last_day = _seconds(record.expiration_date)
     raw: dict[str, Any] = {
         "id": own_id if isinstance(own_id, str) and own_id else record.id,
         "content_summary": record.memory,
         "metadata": metadata,
         "timestamp": _seconds(record.created_at),
-        "expires_at": _end_of_day(record.expiration_date),
+        "expires_at": None if last_day is None else last_day + timedelta(days=1).total_seconds(),
         "provenance": {"kind": "summary", "name": "mem0"},
     }
     scope = {"user": record.user_id, "agent": record.agent_id, "run": record.run_id}
@@ -137,9 +139,3 @@ def _seconds(raw: str | None) -> float | None:
     except ValueError:
         _LOG.warning("mem0 gave %r for a time; it is left out", raw[:40])
         return None
-
-
-def _end_of_day(raw: str | None) -> float | None:
-    """Return the end of the last day (UTC) on which a memory is valid."""
-    start = _seconds(raw)
-    return None if start is None else start + timedelta(days=1).total_seconds()

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import heapq
-import json
 import logging
 import math
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import quote
 from uuid import uuid4
+
+from pydantic import TypeAdapter
 
 from devmem import Filter, Hit, MemoryBase, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
 from devmem.errors import Mem0Error, Mem0RejectedError
@@ -48,10 +49,13 @@ from devmem.stores import (
     skipped,
 )
 from devmem.text import strip_frames
-from devmem_stores.mem0.backend import Backend, Ids, Page, Retrier, Write, every_record, find_ids, is_mem0_id
+from devmem_stores.mem0.backend import Ids, Page, Retrier, Write, every_record, find_ids, is_mem0_id
 from devmem_stores.mem0.config import Mem0Config
-from devmem_stores.mem0.in_process import check_package
+from devmem_stores.mem0.in_process import InProcessMem0, check_package
 from devmem_stores.mem0.items import ID_KEY, WRITE_KEY, Record, carried_metadata, to_item
+
+if TYPE_CHECKING:
+    from devmem_stores.mem0.hosted import HostedMem0
 
 _LOG: Final = logging.getLogger(__name__)
 Progress = Callable[[int], None]
@@ -68,17 +72,12 @@ _POLICY: Final = DeliveryPolicy(
 )
 
 
+_WRITES: Final = TypeAdapter(Write)
+
+
 def open_outbox(file: Path, store: str) -> Outbox[Write]:
     """Return the outbox of a store in a file."""
-    return Outbox(file, dump=lambda write: json.dumps(asdict(write)), load=_load_write, place=store)
-
-
-def _load_write(body: str) -> Write:
-    raw = json.loads(body)
-    try:
-        return Write(**{**raw, "ids": Ids(**raw["ids"])})
-    except (TypeError, LookupError) as error:
-        raise ValueError(f"no write of this version: {error}") from error
+    return Outbox(file, dump=lambda write: _WRITES.dump_json(write).decode(), load=_WRITES.validate_json, place=store)
 
 
 def _own_filter(where: Filter, config: Mem0Config) -> Filter:
@@ -102,9 +101,14 @@ class Mem0Memory(MemoryBase):
         self.config = setup.config_as(Mem0Config)
         self._retrier = Retrier(self.config.retries, clock=setup.monotonic, sleep=sleep)
         self._opening = threading.Lock()
-        self._opened: Backend | None = None
+        self._opened: HostedMem0 | InProcessMem0 | None = None
         self._closed = False
-        file = self._outbox_file()
+        file: Path | None = None
+        if self.config.outbox != "auto":
+            place = setup.location(self.config.outbox)
+            file = Path(place) if place else None
+        elif setup.session_dir is not None:
+            file = setup.session_dir / STATE_FILE
         self._outbox = open_outbox(file, setup.name) if file is not None else None
 
     def examine(self) -> Iterable[FileReport]:
@@ -112,16 +116,9 @@ class Mem0Memory(MemoryBase):
         file = None if self.config.outbox == "auto" or self._outbox is None else self._outbox.file
         return [examine_pending(file, self.name)] if file is not None and file.exists() else ()
 
-    def _outbox_file(self) -> Path | None:
-        if self.config.outbox != "auto":
-            place = self.setup.location(self.config.outbox)
-            return Path(place) if place else None
-        session = self.setup.session_dir
-        return session / STATE_FILE if session else None
-
     @property
-    def backend(self) -> Backend:
-        """Return mem0, hosted or in this process; the first call that needs it connects."""
+    def backend(self) -> HostedMem0 | InProcessMem0:
+        """Return mem0, hosted or in this process, which raise `Mem0Error`; the first call that needs it connects."""
         with self._opening:
             if self._closed:
                 raise Mem0Error("setup", "start", f"memory store {self.name!r} was closed")
@@ -129,7 +126,7 @@ class Mem0Memory(MemoryBase):
                 self._opened = self._open()
             return self._opened
 
-    def _open(self) -> Backend:
+    def _open(self) -> HostedMem0 | InProcessMem0:
         # Imported here, because they need what only comes with mem0.
         session, client = self.setup.session_dir, self.setup.service_client
         if client is None:
@@ -138,8 +135,6 @@ class Mem0Memory(MemoryBase):
             from devmem_stores.mem0.hosted import HostedMem0
 
             return HostedMem0(self.config, session / "mem0" if session else None, client)
-        from devmem_stores.mem0.in_process import InProcessMem0
-
         embedding = self.config.embedding or (None if "embedder" in self.config.oss else EmbeddingConfig())
         embedder = self.setup.embedder(embedding) if embedding else None
         folder = session / "mem0" if session else Path(tempfile.mkdtemp(prefix="devmem-mem0-"))
@@ -378,17 +373,11 @@ class Mem0Memory(MemoryBase):
     def _waiting(self) -> list[MemoryItem]:
         """Return the items that the writes in the outbox would become, under the writes' keys."""
         writes = (entry.value for entry in self._outbox.entries(refused=True)) if self._outbox is not None else ()
-        return [
-            replace(
-                to_item(
-                    Record.model_validate(
-                        {"id": write.key, "memory": write.text, "metadata": write.metadata, **write.ids.given()}
-                    )
-                ),
-                id=write.key,
-            )
-            for write in writes
-        ]
+        items: list[MemoryItem] = []
+        for write in writes:
+            raw = {"id": write.key, "memory": write.text, "metadata": write.metadata, **write.ids.given()}
+            items.append(replace(to_item(Record.model_validate(raw)), id=write.key))
+        return items
 
     def erase_selected(
         self,

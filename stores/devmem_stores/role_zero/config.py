@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
-from typing import Annotated, Final, Literal, Protocol, TypeAlias
+from typing import Annotated, Final, Literal, Protocol
 
 from pydantic import Field, JsonValue
 
@@ -114,29 +114,6 @@ class ChatRanker:
         return list(dict.fromkeys([*(at for at in chosen if 0 <= at < len(texts)), *range(len(texts))]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """Facts that a trigger decides by."""
-
-    k: int
-    """Number of newest messages that were asked for; 0 is the window."""
-    last: Message | None
-    """The message that was added last; None when there is none."""
-    count: int
-    """Number of messages in the memory."""
-    memory_k: int
-    """Number of messages in the window; 0 for a node of a workflow, which is not given the window."""
-    shown: int
-    """Number of newest messages that are given anyway."""
-
-
-Trigger: TypeAlias = Callable[[Situation], bool]
-"""Whether related messages are searched for."""
-QueryBuilder: TypeAlias = Callable[[Sequence[Message]], str]
-"""Makes the text to search for from the newest messages, oldest first; a blank one searches for nothing."""
-Importance: TypeAlias = Callable[[Message], float]
-"""Rates a message from 0 (not worth recalling) to 1."""
-
 _TRIVIAL: Final = 0.2
 _BY_ROLE: Final = {Role.USER: 0.8, Role.ASSISTANT: 0.6, Role.SYSTEM: 0.5, Role.TOOL: 0.4}
 
@@ -148,32 +125,6 @@ def is_requirement(message: Message | None, team_leaders: Collection[str] = ("Mi
         and message.is_user_message()
         and (message.is_user_requirement() or message.source in team_leaders)
     )
-
-
-def on_requirement(situation: Situation, team_leaders: Collection[str] = ("Mike",)) -> bool:
-    """Recall as MetaGPT's RoleZero does."""
-    overflows = situation.count > situation.memory_k
-    return situation.k != 0 and overflows and is_requirement(situation.last, team_leaders)
-
-
-def whenever_older(situation: Situation) -> bool:
-    """Recall when there are more messages than are given anyway."""
-    return situation.count > situation.shown
-
-
-def never(_situation: Situation) -> bool:
-    """Recall nothing."""
-    return False
-
-
-def last_message(messages: Sequence[Message]) -> str:
-    """Search for what was said last."""
-    return messages[-1].text() if messages else ""
-
-
-def last_turns(messages: Sequence[Message], turns: int = 3) -> str:
-    """Search for what was said in the last messages together."""
-    return "\n".join(text for message in messages[-turns:] if (text := message.text().strip()))
 
 
 def importance_of(message: Message) -> float:

@@ -16,7 +16,6 @@ from devmem.messages import Message, Role, action_names, item_to_message, messag
 from devmem.stores import MemoryQuery, as_async
 from devmem.text import shorten
 from devmem.workflow import StoreFailure
-from devmem_stores.role_zero.config import Situation
 
 if TYPE_CHECKING:
     from devmem_stores.role_zero.store import RoleZeroMemory
@@ -53,7 +52,7 @@ def item_id_of(message_id: str, scope: Scope) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recall:
+class RecalledMessages:
     """Result of a recall: a role's newest messages, and older ones that are related."""
 
     recent: tuple[Message, ...]
@@ -126,20 +125,22 @@ class RoleMemory:
         """
         return self.recall(k).messages
 
-    def recall(self, k: int = 0) -> Recall:
+    def recall(self, k: int = 0) -> RecalledMessages:
         """Return what `get` does with hits, query and failures; raises as `get`."""
         check_count(k)
         store, memory_k = self._store, self._store.config.memory_k
         recent = self._newest(k or memory_k)
         messages = tuple(item_to_message(item) for item in recent)
         last = messages[-1] if messages else None
-        situation = Situation(k=k, last=last, count=self.count(), memory_k=memory_k, shown=k or memory_k)
-        query = store.query_builder(messages) if store.trigger(situation) else ""
+        is_wanted = store.searches_related(last, self.count(), k=k, window=memory_k, shown=k or memory_k)
+        query = store.query_text(messages) if is_wanted else ""
         if not query.strip():
-            return Recall(recent=messages)
+            return RecalledMessages(recent=messages)
         hits, failures = self._related(query, recent)
         related = tuple(item_to_message(hit.item) for hit in hits)
-        return Recall(recent=messages, related=related, hits=tuple(hits), query=query, failures=tuple(failures))
+        return RecalledMessages(
+            recent=messages, related=related, hits=tuple(hits), query=query, failures=tuple(failures)
+        )
 
     def _related(self, query: str, recent: Sequence[MemoryItem]) -> tuple[list[Hit], list[StoreFailure]]:
         """Search for older messages that do not repeat the recent ones; failures are returned, not raised."""
@@ -199,8 +200,7 @@ class RoleMemory:
 
     def last(self) -> Message | None:
         """Return the message that was added last; None when there is none."""
-        found = self._newest(1)
-        return item_to_message(found[0]) if found else None
+        return next(map(item_to_message, self._newest(1)), None)
 
     def count(self) -> int:
         """Count the messages, those of the window and the older ones."""
@@ -220,8 +220,7 @@ class RoleMemory:
 
     def get_by_id(self, message_id: str) -> Message | None:
         """Return the message of an id; None when it is not known."""
-        found = self._store.get([item_id_of(message_id, self.scope)])
-        return item_to_message(found[0]) if found else None
+        return next(map(item_to_message, self._store.get([item_id_of(message_id, self.scope)])), None)
 
     def get_by_role(self, role: Role | str) -> list[Message]:
         """Return the messages of a role as chat models name it, oldest first."""

@@ -7,9 +7,9 @@ came, and so nothing is moved between two places: no kill can lose a message on 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import ClassVar, Final
 
 from devmem import DevmemError, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
@@ -28,19 +28,11 @@ from devmem.stores import (
 from devmem.text import last_sender, shorten, strip_frames
 from devmem_stores.role_zero.config import (
     ChatRanker,
-    Importance,
-    QueryBuilder,
     Ranker,
     RankerConfig,
     RoleZeroConfig,
-    Situation,
-    Trigger,
     importance_of,
-    last_message,
-    last_turns,
-    never,
-    on_requirement,
-    whenever_older,
+    is_requirement,
 )
 from devmem_stores.role_zero.role import RoleMemory
 
@@ -77,52 +69,46 @@ class RoleZeroMemory(CollectionMemory):
         "A role's messages: the newest as they are, related older ones recalled (MetaGPT's RoleZero)"
     )
 
-    def __init__(
-        self,
-        setup: StoreSetup,
-        *,
-        trigger: Trigger | None = None,
-        query_builder: QueryBuilder | None = None,
-        ranker: Ranker | None = None,
-        importance: Importance = importance_of,
-    ) -> None:
-        """Prepare the store; what is not given here is what the configuration says.
-
-        Args:
-            setup: the declaration.
-            trigger: whether related messages are searched for.
-            query_builder: makes the text to search for.
-            ranker: orders the candidates.
-            importance: rates a message from 0 to 1, for `min_importance`.
-        """
+    def __init__(self, setup: StoreSetup, *, ranker: Ranker | None = None) -> None:
+        """Prepare the store; `ranker` orders the candidates, None leaves that to what the configuration names."""
         super().__init__(setup)
         self.config = config = setup.config_as(RoleZeroConfig)
-        triggers: dict[str, Trigger] = {
-            "requirement": partial(on_requirement, team_leaders=config.team_leaders),
-            "always": whenever_older,
-            "never": never,
-        }
-        self.trigger = trigger or triggers[config.recall]
-        self.query_builder: QueryBuilder = last_message
-        self._earlier_messages = 0
-        """Number of stored messages that the query builder reads beside the last one."""
-        if query_builder is not None:
-            self.query_builder, self._earlier_messages = query_builder, config.memory_k
-        elif config.query == "last_turns":
-            self.query_builder = partial(last_turns, turns=config.query_turns)
-            self._earlier_messages = config.query_turns - 1
         llm = config.llm_ranker
         self.ranker = ranker or (ChatRanker(llm, setup.open_chat) if llm else None)
         self.candidates = config.similarity_top_k
         """Number of related messages to search for: those that are recalled, or those that a ranker chooses from."""
         if self.ranker is not None:
             self.candidates = max(config.similarity_top_k, (llm or RankerConfig()).candidates)
-        self._importance = importance
         self._query_embedding = lru_cache(_QUERIES_KEPT)(QueryEmbedding)
 
     def role(self, name: str, *, user: str = "", session: str = "") -> RoleMemory:
         """Return the memory of one role for one user and session; no other memory's messages are in it."""
         return RoleMemory(self, Scope(agent=name, user=user, session=session))
+
+    def searches_related(self, last: Message | None, count: int, *, k: int, window: int, shown: int) -> bool:
+        """Whether related messages are searched for; a subclass may decide by something else.
+
+        Args:
+            last: the message that was added last; None when there is none.
+            count: number of messages in the memory.
+            k: number of newest messages that were asked for; 0 is the window.
+            window: number of messages in the window; 0 for a node of a workflow, which is not given the window.
+            shown: number of newest messages that are given anyway.
+        """
+        if self.config.recall == "requirement":
+            return k != 0 and count > window and is_requirement(last, self.config.team_leaders)
+        return self.config.recall == "always" and count > shown
+
+    def query_text(self, messages: Sequence[Message]) -> str:
+        """Return the text to search for, made of the newest messages, oldest first; a blank one finds nothing."""
+        if self.config.query == "last_turns":
+            said = (message.text().strip() for message in messages[-self.config.query_turns :])
+            return "\n".join(filter(None, said))
+        return messages[-1].text() if messages else ""
+
+    def importance(self, message: Message) -> float:
+        """Rate a message from 0 (not worth recalling) to 1, for `min_importance`."""
+        return importance_of(message)
 
     def embedding_of(self, text: str) -> QueryEmbedding:
         """Return the embedding of a query, made once for the last queries; one whose provider failed is tried again."""
@@ -178,10 +164,10 @@ class RoleZeroMemory(CollectionMemory):
         config, asked, where = self.config, incoming_message(query), query.where
         if config.across_sessions:
             where = replace(where, scope=replace(where.scope, session=None))
-        if not self.trigger(Situation(k=query.limit, last=asked, count=self.count(where), memory_k=0, shown=0)):
+        if not self.searches_related(asked, self.count(where), k=query.limit, window=0, shown=0):
             return SearchReport()
-        earlier = self.recent(self._earlier_messages, query.where) if self._earlier_messages else []
-        text = self.query_builder([*(item_to_message(item) for item in reversed(earlier) if own(item)), asked])
+        earlier = self.recent(config.query_turns - 1, query.where) if config.query == "last_turns" else []
+        text = self.query_text([*(item_to_message(item) for item in reversed(earlier) if own(item)), asked])
         if not text.strip():
             return SearchReport()
         limit = min(query.limit, config.similarity_top_k)
@@ -210,7 +196,7 @@ class RoleZeroMemory(CollectionMemory):
         if not item.is_message and given is not None:
             # The writer of an exchange gave it.
             message = message.with_metadata(importance=given)
-        return self._importance(message) >= self.config.min_importance
+        return self.importance(message) >= self.config.min_importance
 
 
 def _exchange(asked: str, answered: str, limit: int) -> str:

@@ -40,14 +40,10 @@ def text_overlap(query: str, content: str) -> float:
     subsequence = LCSseq.similarity(query, content) / max(len(query), len(content))
     keywords = {word for word in asked if len(word) >= 2}
     recall = len(keywords & there) / len(keywords) if keywords else 0.0
-    return min(0.4 * jaccard + 0.3 * subsequence + 0.2 * recall + 0.1 * _length_factor(len(content) / len(query)), 1.0)
-
-
-def _length_factor(ratio: float) -> float:
-    """1 for a content of half to twice the query's length, less outside."""
-    if ratio < 0.5:
-        return ratio / 0.5
-    return 1.0 if ratio <= 2.0 else max(0.1, 2.0 / ratio)
+    # A content of half to twice the query's length has 1.
+    ratio = len(content) / len(query)
+    length = min(2.0 * ratio, 1.0) if ratio <= 2.0 else max(0.1, 2.0 / ratio)
+    return min(0.4 * jaccard + 0.3 * subsequence + 0.2 * recall + 0.1 * length, 1.0)
 
 
 def summarize_exchange(asked: str, answered: str, limit: int) -> str:

@@ -13,5 +13,6 @@ def test_the_index_of_devall_is_left_alone(folder: Folder) -> None:
     assert names(store) == ["docs/guide.md"]
     assert file.read_bytes() == before
     assert (folder.base / "index.db").exists()
+    assert folder.embedded
     folder.reload(store, index_path="index.json")
     assert folder.embedded == []

@@ -10,11 +10,8 @@ import pytest
 
 from devmem.errors import MessageError
 from devmem.messages import AIMessage, Message, SystemMessage, UserMessage
-from devmem_stores.role_zero.config import (
-    Situation,
-    importance_of,
-    on_requirement,
-)
+from devmem_stores.role_zero import RoleZeroMemory
+from devmem_stores.role_zero.config import importance_of
 from devmem_stores.role_zero.role import RoleMemory
 
 from .conftest import OpenStore, fill, ids, said
@@ -32,8 +29,10 @@ REQUIREMENT = UserMessage("build a game")
         (1, REQUIREMENT, 201, True),
     ],
 )
-def test_when_it_looks_for_older_messages(k: int, last: Message, count: int, looks: bool) -> None:
-    assert on_requirement(Situation(k=k, last=last, count=count, memory_k=200, shown=k or 200)) is looks
+def test_when_it_looks_for_older_messages(
+    k: int, last: Message, count: int, looks: bool, open_store: OpenStore
+) -> None:
+    assert open_store().searches_related(last, count, k=k, window=200, shown=k or 200) is looks
 
 
 def talk(memory: RoleMemory) -> None:
@@ -72,24 +71,33 @@ def test_related_messages_are_in_the_order_of_their_time(open_store: OpenStore) 
     assert ids(memory.get(1)) == ["at 10", "at 20", "at 30", "asked"]
 
 
-def test_an_own_query_an_own_trigger(open_store: OpenStore) -> None:
-    seen: list[Situation] = []
+class OwnRules(RoleZeroMemory):
+    """Searches where seven messages are asked for, by their number, and finds one of them important."""
 
-    def trigger(situation: Situation) -> bool:
-        seen.append(situation)
-        return situation.k == 7
+    def searches_related(self, last: Message | None, count: int, *, k: int, window: int, shown: int) -> bool:
+        assert last is not None
+        assert (last.id, count, window, shown) == ("m5", 6, 2, k)
+        return k == 7
 
-    def query(messages: Sequence[Message]) -> str:
+    def query_text(self, messages: Sequence[Message]) -> str:
         return f"login page {len(messages)}"
 
-    store = open_store(memory_k=2, rules={"trigger": trigger, "query_builder": query})
-    memory = store.role("engineer")
+    def importance(self, message: Message) -> float:
+        return float(message.id == "m3")
+
+
+def test_a_subclass_has_an_own_query_and_decides_when_to_search(open_store: OpenStore) -> None:
+    memory = open_store(made=OwnRules, memory_k=2).role("engineer")
     talk(memory)
     assert memory.recall(2).query == ""
     assert memory.recall(7).query == "login page 6"
-    assert [(each.k, each.count, each.memory_k) for each in seen] == [(2, 6, 2), (7, 6, 2)]
-    assert seen[0].last is not None
-    assert seen[0].last.id == "m5"
+
+
+def test_a_subclass_rates_messages(open_store: OpenStore) -> None:
+    store = open_store(made=OwnRules, min_importance=0.5)
+    memory = store.role("engineer")
+    fill(memory, 5)
+    assert [item for item in store.scan() if store.is_important(item)] == store.recent(1, offset=1)
 
 
 def test_unimportant_messages_are_kept_and_not_recalled(open_store: OpenStore) -> None:
@@ -101,8 +109,6 @@ def test_unimportant_messages_are_kept_and_not_recalled(open_store: OpenStore) -
     memory.add(said(4, "is the build green?"))
     assert set(ids(memory.recall(1).related)) == {"m0", "m1"}
     assert ids(memory.long_term()) == ["m0", "m1", "m2", "m3"]
-    own = open_store(memory_k=1, recall="always", min_importance=0.5, rules={"importance": lambda m: m.id == "m3"})
-    assert ids(own.role("engineer").recall(1).related) == ["m3"]
 
 
 def test_how_important_a_message_is() -> None:

@@ -14,7 +14,7 @@ from devmem.errors import DataFileError
 from devmem.stores import Provenance, SourceKind, dump_item
 from devmem.transfer.importing.files import FileFormat
 from devmem.transfer.importing.formats import read_records
-from devmem.workflow import dump_payload
+from devmem.workflow import dump_write
 from tests.transfer.reading import strict_items as items
 
 
@@ -81,7 +81,7 @@ def test_a_rescued_write_is_a_payload(tmp_path: Path) -> None:
         inputs_text="asked", output_snapshot=MemoryContentSnapshot(text="said"), scope=Scope(user="u"), source="node"
     )
     path = tmp_path / "unsaved.jsonl"
-    path.write_text(dump_payload(payload) + "\n", encoding="utf-8")
+    path.write_text(dump_write(payload) + "\n", encoding="utf-8")
     assert list(read_records(path)) == [payload]
 
 
