@@ -13,6 +13,7 @@ from devmem.messages import AIMessage, Message, SystemMessage, UserMessage
 from devmem_stores.role_zero import RoleZeroMemory
 from devmem_stores.role_zero.config import importance_of
 from devmem_stores.role_zero.role import RoleMemory
+from tests.conftest import MakeStore
 
 from .conftest import OpenStore, fill, ids, said
 
@@ -86,15 +87,15 @@ class OwnRules(RoleZeroMemory):
         return float(message.id == "m3")
 
 
-def test_a_subclass_has_an_own_query_and_decides_when_to_search(open_store: OpenStore) -> None:
-    memory = open_store(made=OwnRules, memory_k=2).role("engineer")
+def test_a_subclass_has_an_own_query_and_decides_when_to_search(make_store: MakeStore) -> None:
+    memory = make_store(OwnRules, memory_k=2).role("engineer")
     talk(memory)
     assert memory.recall(2).query == ""
     assert memory.recall(7).query == "login page 6"
 
 
-def test_a_subclass_rates_messages(open_store: OpenStore) -> None:
-    store = open_store(made=OwnRules, min_importance=0.5)
+def test_a_subclass_rates_messages(make_store: MakeStore) -> None:
+    store = make_store(OwnRules, min_importance=0.5)
     memory = store.role("engineer")
     fill(memory, 5)
     assert [item for item in store.scan() if store.is_important(item)] == store.recent(1, offset=1)
