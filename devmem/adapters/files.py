@@ -220,17 +220,8 @@ class MemoryFiles:
             MemoryFileError: the text is too long, there are too many files, or a directory or a file is in the way.
         """
         old = self._expected(path, expected)
-        if len(text) > self.limits.max_chars:
-            raise MemoryFileError(
-                f"{path} would have {len(text):,} characters, and {self.limits.max_chars:,} is the maximum of a memory "
-                "file. Shorten it, or split it into several files."
-            )
+        self._check_limits(path, text, is_new=old is None)
         if old is None:
-            if (count := self._store.count(self.where())) >= self.limits.max_files:
-                raise MemoryFileError(
-                    f"{path} is not created: there are {count:,} memory files, and {self.limits.max_files:,} is the "
-                    "maximum. Delete files that are no longer needed, or add to an existing one."
-                )
             self._check_place(path)
         # A model wrote it, as it writes whatever else an agent concludes.
         empty = MemoryItem(
@@ -335,6 +326,19 @@ class MemoryFiles:
         if version != expected:
             raise VersionConflictError(_file_id(path, self.scope), expected=expected, found=version)
         return found
+
+    def _check_limits(self, path: str, text: str, *, is_new: bool) -> None:
+        """Raise `MemoryFileError` for a text that is too long, or for a new file that is one too many."""
+        if len(text) > self.limits.max_chars:
+            raise MemoryFileError(
+                f"{path} would have {len(text):,} characters, and {self.limits.max_chars:,} is the maximum of a memory "
+                "file. Shorten it, or split it into several files."
+            )
+        if is_new and (count := self._store.count(self.where())) >= self.limits.max_files:
+            raise MemoryFileError(
+                f"{path} is not created: there are {count:,} memory files, and {self.limits.max_files:,} is the "
+                "maximum. Delete files that are no longer needed, or add to an existing one."
+            )
 
     def _check_place(self, path: str) -> None:
         """Make sure that there may be a new file or directory; the write compares this again, in its transaction.

@@ -373,8 +373,8 @@ ACCESS: Final[tuple[Change, ...]] = (
         name="log-for-every-token",
         breaks="a server with tokens sends no log messages",
         file="devmem/adapters/mcp/server.py",
-        old="return levels_of(ctx) if self._door.tokens is None else frozenset()",
-        new="return levels_of(ctx)",
+        old="levels = levels_of(ctx) if self._door.tokens is None else frozenset[types.LoggingLevel]()",
+        new="levels = levels_of(ctx)",
         tests=("tests/server/test_guard.py::test_no_log_message_goes_to_a_holder_of_a_token",),
     ),
     Change(
