@@ -100,10 +100,10 @@ test-postgres: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --dist worksteal -m postgres
 
 # The cluster keeps what the tests store.
-# What needs one database alone: no server that is stopped, no database of its own, no plan of a statement.
+# Left out is what needs one database alone: a server that is stopped, a database of its own, a plan, locks of one node.
 ON_CITUS := suite_postgres versions_postgres states candidates bulk_insertion concurrent_writes copying \
 	erasures_postgres facts_postgres forgetting_elsewhere same_ranking staleness_postgres \
-	store_suites thousands_of_users_postgres turns
+	store_suites thousands_of_users_postgres
 
 test-citus: $(VENV)/.dev
 	@test -n "$(CITUS_URL)" || { echo "CITUS_URL is missing: name a database of a Citus cluster, postgresql://user@coordinator/database"; exit 1; }
