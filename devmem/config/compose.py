@@ -104,7 +104,7 @@ class _Composer:
         line = _line(event)
         if isinstance(event, yaml.AliasEvent):
             return self._aliased(event, line, depth)
-        message = ""
+        message, value = "", _Value(value=None)
         if isinstance(event, yaml.ScalarEvent):
             try:
                 value = _Value(value=_scalar(event))

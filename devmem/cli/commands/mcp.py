@@ -126,6 +126,7 @@ def mcp(
     options = ServerOptions(read_only=read_only, budget=budget, search_fetch=search_fetch, version=installed_version())
     with ExitStack() as stack, usage_errors():
         allowances = Allowances(Limits(per_minute=rate), workers=workers)
+        host, bound = "", None
         if http is not None:
             host, port = _address(http)
             bound = stack.enter_context(
@@ -146,7 +147,7 @@ def mcp(
         if workers > 1 and kept.info().location == ":memory:":
             raise CommandError("--workers needs a file or a database, which the processes have in common.")
         server = make_server(Memory(kept).scoped(**scope) if scope else Memory(kept), options, tokens=file)
-        if http is None:
+        if bound is None:
             serve_stdio(server)
         else:
             name, hosts = host.strip("[]"), tuple(allow_host or ())

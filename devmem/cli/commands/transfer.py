@@ -134,6 +134,7 @@ def import_data(
             for file, name in _files(word, Path(folder))
         ]
         take = partial(_check, terminal, shown=not terminal.as_json)
+        target = filler = None
         if not dry_run:
             check_lasting(make(place), "an import")
             target = stack.enter_context(opened(terminal, place, save=True))
@@ -148,7 +149,7 @@ def import_data(
                     raise
                 terminal.report("error", f"left out: {error}")
                 read.append({"file": name, "error": str(error)})
-        if not dry_run:
+        if target is not None and filler is not None:
             total = target.count()
             text = f"{place.store}: {_counted(filler.counts)}; the store has {number_of(total, 'item')} now"
             terminal.answer({"store": place.store, "files": read, "items": total}, text)

@@ -232,7 +232,8 @@ class PostgresSource:
             check_name(self._location, made=model, given=self._model)
             if dimension is not None:
                 check_length(self._location, made=dimension, given=len(self._query.vector))
-        frequencies: dict[int, int] = dict(np.frombuffer(raw or b"", dtype=">i4").reshape(-1, 2).tolist())
+        hashes, counts = np.frombuffer(raw or b"", dtype=">i4").reshape(-1, 2).T.tolist()
+        frequencies: dict[int, int] = dict(zip(hashes, counts, strict=True))
         if index is not None:
             self.hnsw.is_there = index.fetchone() is not None
         return StoreState(
