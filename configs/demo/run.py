@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -76,26 +75,22 @@ def show(console: Console, answer: dict[str, Any]) -> None:
     recalled = answer["nodes"][0]["recalled"]
     found = [hit for hit in recalled if hit["store"] == "notes"]
     best = max((hit["score"] for hit in found), default=0.0)
-    newest = max((_time(hit) for hit in found if hit["score"] >= _FITS * best), default=None)
+    newest = max((hit["time"] for hit in found if hit["score"] >= _FITS * best), default=None)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("date", no_wrap=True)
     for name in _SIGNALS:
         table.add_column(name, no_wrap=True, justify="right", style="dim")
     table.add_column("recalled from the notes", overflow="fold")
     for hit in found:
-        style = "green" if _time(hit) == newest else ""
-        day = datetime.fromtimestamp(_time(hit), UTC).strftime("%Y-%m-%d")
-        table.add_row(day, *(_number(hit[name]) for name in _SIGNALS), Text(hit["text"], style=style))
+        style = "green" if hit["time"] == newest else ""
+        day = hit["time"].partition("T")[0]
+        table.add_row(day, *(_number(hit.get(name)) for name in _SIGNALS), Text(hit["text"], style=style))
     console.print(Text(answer["input"], style="bold"))
     console.print(table)
     for hit in recalled:
         if hit["store"] == "board":
             console.print(Text(f"on the board: {hit['text']}", style="dim"))
     console.print()
-
-
-def _time(hit: dict[str, Any]) -> float:
-    return float(hit["event_time"] if hit.get("event_time") is not None else hit["timestamp"])
 
 
 def _number(value: float | None) -> str:

@@ -62,7 +62,7 @@ def test_a_place_that_cannot_be_used_is_found_without_opening_it(devmem: Devmem,
         (
             "simple",
             "postgres://ann:hunter2@host/db?connections=0",
-            "connections=0 in the URL is not a whole number from 1 to",
+            "connections=0 in the URL cannot be used: Input should be greater than or equal to 1",
         ),
         ("simple", "postgresq://ann:hunter2@host/db", "no installed package opens 'postgresq' URLs; did you mean"),
         ("brain", "json://notes.json", "a file's URL has three slashes"),
