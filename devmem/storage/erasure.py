@@ -111,8 +111,10 @@ class ErasePlan:
     """Whether a living process is at work on it, as `planned_erasures` found."""
 
     def covers(self, other: ErasePlan) -> bool:
-        """Whether this erasure removes every item and version that another one names."""
-        return set(self.ids) >= set(other.ids) and set(self.rows) >= set(other.rows)
+        """Whether this erasure removes every item and version that another one names, which has only begun."""
+        # One without any is done but for the files.
+        has_begun = bool(other.ids or other.rows)
+        return has_begun and set(self.ids) >= set(other.ids) and set(self.rows) >= set(other.rows)
 
 
 def texts_of(item: MemoryItem) -> Iterator[str]:

@@ -94,6 +94,20 @@ def test_copies_that_sqlite_leaves_in_its_pages_are_removed(tmp_path: Path, seed
     assert left_in(tmp_path, *gone) == set()
 
 
+def test_what_another_process_has_not_searched_stays_planned(tmp_path: Path) -> None:
+    """Where it dies before it has, whoever opens the file next rewrites it, whatever was erased meanwhile."""
+    path = tmp_path / "notes.db"
+    with closing(SqliteCollection(path)) as first, closing(SqliteCollection(path)) as other:
+        first.add([MemoryItem(id=name, content_summary=f"Quillfeather {name}") for name in "ab"])
+        for collection, name in ((first, "a"), (other, "b")):
+            collection.finish_erasure(collection.begin_erasure(EraseRequest(ids=(name,))))
+        assert [plan.is_executed for plan in first.planned_erasures()] == [True, True]
+        other.close()
+        assert [plan.is_executed for plan in first.planned_erasures()] == [True]
+    with closing(SqliteCollection(path)) as again:
+        assert again.planned_erasures() == []
+
+
 _KILLED = (
     DYING
     + """
