@@ -199,7 +199,7 @@ class FactCases:
     def test_no_call_follows_the_closing(
         self, open_memory: Open, service: ChatService, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A model that is still being opened then is not asked, as nobody would count the call."""
+        """A model that is opened only after that is not asked: nobody would count the call."""
         opening, opened = threading.Event(), threading.Event()
         usual = FactModel.open
 

@@ -63,10 +63,7 @@ def record_backup(path: Path, backup: Path, *, items: int, made_at: float) -> No
 
 
 def _record(execute: Callable[[str, Sequence[object]], object], export: ExportRecord) -> None:
-    execute(
-        "INSERT INTO exports(body) VALUES (?)",
-        (json.dumps(export.to_json()),),
-    )
+    execute("INSERT INTO exports(body) VALUES (?)", (json.dumps(export.to_json()),))
     execute(_PRUNE, (MOST_EXPORTS,))
 
 
@@ -172,9 +169,7 @@ class SqliteCollection(VersionedCollection):
         known = self._words.get(plan.id)
         sought = list(dict.fromkeys((*words, *(known or ())))) if words else ()
         residues = _remove(Path(f"{self.location}.faiss"))
-        reached, left = self.database.with_writer(
-            lambda writer: self._clean_files(writer, sought, partial(_is_kept, writer, plan), vacuum=vacuum)
-        )
+        reached, left = self._clean_files(plan, sought, vacuum=vacuum)
         residues += left
         if not residues and (words or vacuum or not self._search_later(done, known)):
             self._end_plan(done)
@@ -206,11 +201,7 @@ class SqliteCollection(VersionedCollection):
         if words is not None and len(words) > _MOST_SOUGHT:
             words = None
         try:
-            _, residues = self.database.with_writer(
-                lambda writer: self._clean_files(
-                    writer, words or (), partial(_is_kept, writer, plan), vacuum=words is None
-                )
-            )
+            _, residues = self._clean_files(plan, words or (), vacuum=words is None)
             if not residues:
                 self._end_plan(plan)
         except (CollectionError, OSError) as error:
@@ -226,19 +217,22 @@ class SqliteCollection(VersionedCollection):
         write_plan(tables, done)
         return done
 
-    def _clean_files(
-        self, writer: sqlite3.Connection, words: Sequence[str], is_kept: Callable[[str], bool], *, vacuum: bool
-    ) -> tuple[list[str], list[Residue]]:
+    def _clean_files(self, plan: ErasePlan, words: Sequence[str], *, vacuum: bool) -> tuple[list[str], list[Residue]]:
         """Empty the log, and look for words; return what was reached, and what was not."""
-        residues = rewrite_pages(writer, self.location) if vacuum else []
-        residues += empty_log(writer, self.location)
-        places = [Path(f"{self.location}{suffix}") for suffix in ("", "-wal", ".faiss")] if words else []
-        reached, left = search_files(places, words, is_kept)
-        if any(one.place == self.location for one in left) and not vacuum:
-            # In copies that SQLite left in unused parts of its pages.
-            residues += rewrite_pages(writer, self.location) or empty_log(writer, self.location)
+
+        def clean(writer: sqlite3.Connection) -> tuple[list[str], list[Residue]]:
+            is_kept = partial(_is_kept, writer, plan)
+            residues = rewrite_pages(writer, self.location) if vacuum else []
+            residues += empty_log(writer, self.location)
+            places = [Path(f"{self.location}{suffix}") for suffix in ("", "-wal", ".faiss")] if words else []
             reached, left = search_files(places, words, is_kept)
-        return reached, [*residues, *left]
+            if any(one.place == self.location for one in left) and not vacuum:
+                # In copies that SQLite left in unused parts of its pages.
+                residues += rewrite_pages(writer, self.location) or empty_log(writer, self.location)
+                reached, left = search_files(places, words, is_kept)
+            return reached, [*residues, *left]
+
+        return self.database.with_writer(clean)
 
     @property
     def _beside(self) -> Path | None:
