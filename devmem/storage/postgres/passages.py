@@ -54,6 +54,11 @@ _SIMILARITIES: Final = (
     "AND passage = ANY(%(passages)s)) AS found"
 )
 _FREQUENCIES: Final = "SELECT term, texts FROM terms WHERE store = {store} AND term = ANY(%(terms)s)"
+FREQUENCIES_OF_OWNERS: Final = (
+    "SELECT term, sum(texts)::bigint FROM unnest(%(terms)s::int[]) AS term, unnest(%(owners)s::int[]) AS owner "
+    "CROSS JOIN LATERAL (SELECT count(*) AS texts FROM passages WHERE store = {store} AND is_current "
+    "AND terms @> ARRAY[owner, term]) AS counted GROUP BY term"
+)
 _FREQUENCIES_ADMITTED: Final = (
     f"SELECT term, count(DISTINCT passage) FROM {ALL_ADMITTED} AS found "
     f"CROSS JOIN {of_item('passages', 'passage, terms', 'found.row')}, unnest(terms) AS term "
@@ -71,12 +76,15 @@ class StoreState:
 
     dimension: int | None
     texts: int
+    """Number of its passages; where `is_shared`, of those of the owners, as are `length` and `frequencies`."""
     length: int
+    """Sum of their lengths."""
     has_hnsw: bool
     has_conversations: bool
     expired: bool
     """Whether items that have expired are still there."""
     frequencies: dict[int, int]
+    """Number of these passages with each term of the query that occurs, by the term's number."""
     admitted: int | None
     """Number of admitted items, counted up to what a search has to know; None where it admits all."""
     hidden: int
@@ -84,6 +92,12 @@ class StoreState:
     """Numbers of the users whose items alone the filter admits; None where it admits those of others too."""
     owned: int
     """Number of passages of these users."""
+    admits_owned: bool
+    """Whether the filter admits all items of these users."""
+    is_small: bool
+    """Whether so few items are admitted that all are read."""
+    is_shared: bool
+    """Whether it is not small, and others than these users have passages in the store."""
 
 
 def numbers(raw: bytes | None, kind: str) -> NDArray[Any]:
@@ -226,7 +240,10 @@ class ReadPassages:
         others = [word for word in words if word not in found]
         if others:
             numbers = self._source.numbers_of(others)
-            query = _FREQUENCIES_ADMITTED if self.is_complete else _FREQUENCIES
-            counts: dict[int, int] = dict(self._source.execute(query, terms=numbers).fetchall())
+            query = FREQUENCIES_OF_OWNERS if self.state.is_shared else _FREQUENCIES
+            if self.is_complete:
+                query = _FREQUENCIES_ADMITTED
+            cursor = self._source.execute(query, terms=numbers, owners=self.state.owners)
+            counts: dict[int, int] = dict(cursor.fetchall())
             found |= {word: int(counts.get(number, 0)) for word, number in zip(others, numbers, strict=True)}
         return found

@@ -58,6 +58,7 @@ CREATE TABLE commits({_OWNED},
 CREATE TABLE terms({_OWNED},
     term integer NOT NULL,
     texts integer NOT NULL,
+    total_length bigint NOT NULL,
     PRIMARY KEY (store, term, tenant)
 ) WITH (fillfactor = 80);
 CREATE TABLE items({_OWNED},

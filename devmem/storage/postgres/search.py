@@ -5,7 +5,7 @@ these are few, the terms and similarities of all their passages are read, and ra
 finds the best by words, through an index on hashes of terms of which the rarest are looked up, and the best by meaning:
 among all through HNSW, among the items of a user by the signs of the components of each of their vectors, which an
 index by user holds, and within another filter that admits few exactly. What belongs to these is read then. Their scores
-are exact, and statistics of terms are those of the whole store.
+are exact, and statistics of terms are those of the store, or of the users whose items alone are admitted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from devmem.model.conditions import Operator
 from devmem.model.filters import Filter
-from devmem.model.items import MemoryItem, Vector
+from devmem.model.items import MemoryItem, Scope, Vector
 from devmem.models.embedder import TokenCodes
 from devmem.search.indexes.columns import Rows, Scores, distinct, places_in
 from devmem.search.indexes.scoring import K1, B, impact_table, term_hash
@@ -31,6 +31,7 @@ from devmem.storage.postgres.doc_values import PostgresDocValues
 from devmem.storage.postgres.hnsw import HnswIndex, hnsw_condition, hnsw_operand, index_name
 from devmem.storage.postgres.passages import (
     ALL_ADMITTED,
+    FREQUENCIES_OF_OWNERS,
     NEAR,
     NOTHING_NEAR,
     Near,
@@ -58,8 +59,6 @@ _BY_SIGNS, _SHARE_BY_SIGNS = 4, 0.05
 share of those of the users: 4 % have 97 of a hundred of MiniLM's ten nearest among turns of chats."""
 _POSTINGS: Final = 3_000
 """Number of postings of the rarest terms, by which passages are found that all terms then rank."""
-_MOST_POSTINGS: Final = 30_000
-"""The same where only few of these passages are of the users that are asked for."""
 _EACH: Final = 1.5
 """Number of passages that the server finds by words for each that is wanted: it counts a term once."""
 _MOST_BY_HNSW: Final = 1_000
@@ -85,6 +84,7 @@ SELECT model, dimension, texts, total_length,
     EXISTS (SELECT FROM items WHERE store = {store} AND {shown} AND expires_at <= %(now)s),
     (SELECT string_agg(int4send(term) || int4send(texts), ''::bytea) FROM terms
         WHERE store = {store} AND term = ANY(%(terms)s)),
+    (SELECT sum(total_length)::bigint FROM terms WHERE store = {store} AND term = ANY(%(owners)s::int[])),
     {admitted}, {hidden}
 FROM stores WHERE store = {store}
 """
@@ -105,7 +105,7 @@ _IS_ADMITTED: Final = (
 _BY_WORDS: Final = (
     f"{packed('int8send(passage)')} FROM (SELECT passage FROM passages AS found WHERE store = {{store}} "
     "AND {current} AND terms && {found_by} AND {owned} AND {admitted} "
-    "ORDER BY ({score}) DESC, passage DESC LIMIT %(limit)s) AS best"
+    "ORDER BY ({score}) DESC, passage DESC LIMIT %(limit)s) AS best WHERE {checked}"
 )
 _DISTANCE: Final = "vector <#> %(query)s AS distance"
 """The negative inner product."""
@@ -193,7 +193,7 @@ class PostgresSource:
         numbers = dict(zip(every, self.numbers_of(every), strict=True))
         state = self._read_state(where, list(numbers.values()), restricts=restricts, narrows=period is not None)
         read = ReadPassages(self, numbers, state, self._query.vector)
-        if state.texts <= _FEW if state.admitted is None else state.admitted <= _FEW_ADMITTED:
+        if state.is_small:
             read.read_all()
         self.indexes = _Indexes(
             doc_values=PostgresDocValues(self, self._query.vector, has_conversations=state.has_conversations),
@@ -224,18 +224,27 @@ class PostgresSource:
         owners = None if users is None else [owner_number(self.store, user) for user in users]
         index = None if self.hnsw.is_there else self.execute(_HAS_HNSW, index=index_name(self.store))
         most = (_MOST_EXACT if owners is None else _FEW_ADMITTED) + 1
-        found = self.execute(query, now=self._now, terms=[*terms, *(owners or ())], most=most, **values).fetchone()
+        values |= {"terms": [*terms, *(owners or ())], "owners": owners or [], "most": most}
+        found = self.execute(query, now=self._now, **values).fetchone()
         if found is None:
             raise dropped(self._location)
-        model, dimension, texts, length, conversations, expired, raw, admitted, number = found
+        model, dimension, texts, length, conversations, expired, raw, owned_length, admitted, number = found
         if self._query.vector is not None:
             check_name(self._location, made=model, given=self._model)
             if dimension is not None:
                 check_length(self._location, made=dimension, given=len(self._query.vector))
+        is_small = texts <= _FEW if admitted is None else admitted <= _FEW_ADMITTED
         hashes, counts = np.frombuffer(raw or b"", dtype=">i4").reshape(-1, 2).T.tolist()
         frequencies: dict[int, int] = dict(zip(hashes, counts, strict=True))
         if index is not None:
             self.hnsw.is_there = index.fetchone() is not None
+        of_owners = Filter(scope=Scope(user=where.scope.user), include_unscoped=where.include_unscoped)
+        owned = sum(frequencies.get(owner, 0) for owner in owners or ())
+        is_shared = not is_small and owners is not None and owned < texts
+        if is_shared:
+            # Scores are to tell nothing about the passages of others, and to be those of a store without these.
+            frequencies = dict(self.execute(FREQUENCIES_OF_OWNERS, terms=terms, owners=owners).fetchall())
+            texts, length = owned, owned_length or 0
         return StoreState(
             dimension=dimension,
             texts=int(texts),
@@ -247,7 +256,10 @@ class PostgresSource:
             admitted=admitted,
             hidden=int(number),
             owners=owners,
-            owned=sum(frequencies.get(owner, 0) for owner in owners or ()),
+            owned=owned,
+            admits_owned=owners is not None and not narrows and where == of_owners,
+            is_small=is_small,
+            is_shared=is_shared,
         )
 
     def numbers_of(self, words: Sequence[str]) -> list[int]:
@@ -334,13 +346,12 @@ class _WordQuery:
         if not self._terms:
             return
         state, owned = self._read.state, "true"
-        rarest, postings, most = list[str](), 0, _POSTINGS
+        rarest, postings = list[str](), 0
         if state.owners is not None:
             owned = f"terms && ARRAY[{','.join(map(str, state.owners))}]::int[]"
-            most = min(_MOST_POSTINGS, _POSTINGS * self._read.count // max(state.owned, 1))
         for number, frequency, _ in self._terms:
             # Common terms alone find what is wanted, however many postings they have.
-            if postings >= limit and postings + frequency > most:
+            if postings >= limit and postings + frequency > _POSTINGS:
                 break
             rarest.append(str(number))
             postings += frequency
@@ -352,7 +363,7 @@ class _WordQuery:
         current = "true" if self._source.shows_state else "is_current"
         query = _BY_WORDS.replace("{current}", current).replace("{found_by}", f"ARRAY[{','.join(rarest)}]::int[]")
         query = query.replace("{score}", f"({' + '.join(parts)}) / ({norm})").replace("{owned}", owned)
-        cursor = self._source.execute(_admitting(query, self._read, "found.passage"), limit=round(_EACH * limit))
+        cursor = self._source.execute(_admitting(query, self._read, "best.passage"), limit=round(_EACH * limit))
         self._asked = limit, cursor
 
     def top(self, limit: int) -> Rows:
@@ -383,10 +394,18 @@ class _WordQuery:
         return np.where(places >= 0, total[places], 0.0).astype(np.float64) if len(known) else np.zeros(len(passages))
 
 
-def _admitting(query: str, read: ReadPassages, passage: str) -> str:
-    """Return a statement with the condition that a passage is of an admitted item, where that may not be so."""
-    restricts = read.state.admitted is not None or read.state.expired
-    return query.replace("{admitted}", _IS_ADMITTED.replace("{passage}", passage) if restricts else "true")
+def _admitting(query: str, read: ReadPassages, best: str) -> str:
+    """Return a statement with the condition that a passage is of an admitted item, where that may not be so.
+
+    It is looked up for each that is found; or only for the best of them, whose column is `best`, where numbers of users
+    that are equal by chance are all that it can find.
+    """
+    state, found, checked = read.state, "true", "true"
+    if state.admits_owned and not state.expired:
+        checked = _IS_ADMITTED.replace("{passage}", best)
+    elif state.admitted is not None or state.expired:
+        found = _IS_ADMITTED.replace("{passage}", "found.passage")
+    return query.replace("{admitted}", found).replace("{checked}", checked)
 
 
 class _Postings:
@@ -445,7 +464,8 @@ class _Vectors:
             statement = _NEAREST
         else:
             statement = _NEAREST_ADMITTED
-        statement = _admitting(f"{NEAR} FROM ({statement}) AS nearest", self._read, "found.passage")
+        statement = f"{NEAR} FROM ({statement}) AS nearest WHERE {{checked}}"
+        statement = _admitting(statement, self._read, "nearest.passage")
         return self._source.execute(statement, **values)
 
     def nearest(self, query: Vector, limit: int, allowed: Rows | None = None) -> tuple[Rows, Vector]:

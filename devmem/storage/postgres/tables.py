@@ -421,10 +421,13 @@ def _of_embeddings(store: int, embedded: Iterable[tuple[int, bool, int, int, Pas
     ]
 
 
+_ADD_COUNTS: Final = (
+    "ON CONFLICT (store, term, tenant) DO UPDATE SET texts = terms.texts + excluded.texts, "
+    "total_length = terms.total_length + excluded.total_length"
+)
 _COUNT_TERMS: Final = (
-    "INSERT INTO terms(store, term, texts) SELECT %s, term, texts "
-    "FROM unnest(%s::int[], %s::int[]) AS new(term, texts) "
-    "ON CONFLICT (store, term, tenant) DO UPDATE SET texts = terms.texts + excluded.texts"
+    "INSERT INTO terms(store, term, texts, total_length) SELECT %s, term, texts, total_length "
+    f"FROM unnest(%s::int[], %s::int[], %s::bigint[]) AS new(term, texts, total_length) {_ADD_COUNTS}"
 )
 _COUNT_TEXTS: Final = "UPDATE stores SET texts = texts + %s, total_length = total_length + %s WHERE store = %s"
 
@@ -434,10 +437,12 @@ def _count_terms(connection: Connection, store: int, passages: Sequence[Row]) ->
     current = [(terms, int(str(length))) for _, _, is_current, terms, _, length in passages if is_current]
     if not current:
         return
-    numbers = np.concatenate([np.unique(np.asarray(terms, dtype=np.int32)) for terms, _ in current])
-    terms, texts = np.unique(numbers, return_counts=True)
+    each = [np.unique(np.asarray(terms, dtype=np.int32)) for terms, _ in current]
+    terms, places, texts = np.unique(np.concatenate(each), return_inverse=True, return_counts=True)
+    lengths = np.zeros(len(terms), dtype=np.int64)
+    np.add.at(lengths, places, np.repeat([length for _, length in current], [len(one) for one in each]))
     with pipelined(connection):
-        connection.execute(_COUNT_TERMS, (store, terms.tolist(), texts.tolist()))
+        connection.execute(_COUNT_TERMS, (store, terms.tolist(), texts.tolist(), lengths.tolist()))
         connection.execute(_COUNT_TEXTS, (len(current), sum(length for _, length in current), store))
 
 
@@ -457,9 +462,9 @@ _COPY_PARTS: Final = tuple(
 )
 _COUNT_COPY: Final = (
     f"WITH new AS (SELECT passage, terms, length FROM passages {_OF_VERSION}), "
-    "counted AS (INSERT INTO terms(store, term, texts) SELECT %(store)s, term, count(*) "
-    "FROM (SELECT DISTINCT passage, term FROM new, unnest(terms) AS term) AS each GROUP BY term "
-    "ON CONFLICT (store, term, tenant) DO UPDATE SET texts = terms.texts + excluded.texts) "
+    "counted AS (INSERT INTO terms(store, term, texts, total_length) SELECT %(store)s, term, count(*), sum(length) "
+    "FROM (SELECT DISTINCT passage, term, length FROM new, unnest(terms) AS term) AS each GROUP BY term "
+    f"{_ADD_COUNTS}) "
     "UPDATE stores SET texts = texts + (SELECT count(*) FROM new), "
     "total_length = total_length + (SELECT COALESCE(sum(length), 0) FROM new) WHERE store = %(store)s"
 )
@@ -478,8 +483,10 @@ def _among_gone(table: str) -> str:
 
 
 _UNCOUNT: Final = (
-    "uncounted AS (UPDATE terms SET texts = terms.texts - fewer_of.texts FROM (SELECT term, count(*) AS texts "
-    "FROM (SELECT DISTINCT passage, term FROM passages_gone, unnest(terms) AS term WHERE was_current) AS each "
+    "uncounted AS (UPDATE terms SET texts = terms.texts - fewer_of.texts, "
+    "total_length = terms.total_length - fewer_of.total_length "
+    "FROM (SELECT term, count(*) AS texts, sum(length) AS total_length "
+    "FROM (SELECT DISTINCT passage, term, length FROM passages_gone, unnest(terms) AS term WHERE was_current) AS each "
     "GROUP BY term) AS fewer_of WHERE terms.store = {store} AND terms.term = fewer_of.term), "
     "fewer AS (UPDATE stores SET changes = changes + 1, texts = texts - (SELECT count(*) FROM passages_gone "
     "WHERE was_current), total_length = total_length - (SELECT COALESCE(sum(length), 0) FROM passages_gone "
@@ -507,8 +514,8 @@ _DELETE: Final = (
 
 _COUNT_AGAIN: Final = (
     "DELETE FROM terms WHERE store = %(store)s",
-    "INSERT INTO terms(store, term, texts) SELECT %(store)s, term, count(*) FROM passages, unnest(terms) AS term "
-    "WHERE store = %(store)s AND is_current GROUP BY term",
+    "INSERT INTO terms(store, term, texts, total_length) SELECT %(store)s, term, count(*), sum(length) "
+    "FROM passages, unnest(terms) AS term WHERE store = %(store)s AND is_current GROUP BY term",
     "UPDATE stores SET (texts, total_length) = (SELECT count(*), COALESCE(sum(length), 0) FROM passages "
     "WHERE store = %(store)s AND is_current) WHERE store = %(store)s",
 )

@@ -78,10 +78,11 @@ def test_the_best_hits_are_those_of_comparing_with_everything(
 
 def test_terms_are_counted_as_items_come_and_go(store_url: str) -> None:
     """Also of what an item says next, of what a run commits, and of what is taken out of the archive."""
-    counts = "SELECT term, texts FROM terms WHERE store = %s AND texts <> 0 ORDER BY term"
+    counts = "SELECT term, texts, total_length::integer FROM terms WHERE store = %s AND texts <> 0 ORDER BY term"
     again = (
-        "SELECT term, count(DISTINCT passage)::integer FROM passages, unnest(terms) AS term WHERE store = %s "
-        "AND is_current GROUP BY term ORDER BY term"
+        "SELECT term, count(*)::integer, sum(length)::integer FROM passages, "
+        "LATERAL (SELECT DISTINCT unnest(terms) AS term) AS each WHERE store = %s AND is_current "
+        "GROUP BY term ORDER BY term"
     )
     totals = "SELECT texts, total_length FROM stores WHERE store = %s"
     totals_again = "SELECT count(*), sum(length)::bigint FROM passages WHERE store = %s AND is_current"
