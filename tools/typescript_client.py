@@ -31,7 +31,7 @@ export class DevmemError extends Error {
 }
 
 export interface ClientOptions {
-  /** Token of `devmem token add`. */
+  /** Token of `devmem mcp --add-token`. */
   token?: string;
   /** Milliseconds until a request is given up; 30,000 without it. */
   timeout?: number;

@@ -33,25 +33,33 @@ CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 10
 class LazyCommand(TyperCommand):
     """A command whose module is imported when it is about to run."""
 
-    def __init__(self, name: str, target: str, summary: str) -> None:
+    def __init__(self, name: str, module: str, summary: str) -> None:
         """Name a command.
 
         Args:
             name: what a user types.
-            target: the function behind it, or the group of commands, as `package.module:name`.
+            module: the module of its function.
             summary: its line in the list of commands.
         """
         super().__init__(name, short_help=summary, help=summary)
-        self._target = target
+        self._module = module
 
     @cached_property
     def loaded(self) -> Any:  # noqa: ANN401 - a command of typer
-        """The command itself."""
-        module, name = self._target.split(":")
-        found = getattr(import_module(module), name)
-        return (
-            typer.main.get_command(found) if isinstance(found, typer.Typer) else plain_command(self.name or "", found)
+        """The command itself, with the docstring of its function as its help."""
+        from devmem.cli.options import as_typer
+
+        name = self.name or ""
+        function = getattr(
+            import_module(f"devmem.cli.commands.{self._module}"),
+            {"import": "import_data", "list": "list_items"}.get(name, name),
         )
+        # The lines below `Examples:` stay as they are, so that they can be copied.
+        about, marker, examples = (inspect.getdoc(function) or "").partition("\nExamples:\n")
+        text = f"{about}\n\b\nExamples:\n{examples}" if marker else about
+        app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+        app.command(name, help=text, context_settings=CONTEXT)(as_typer(function))
+        return typer.main.get_command(app)
 
     def make_context(self, *args: Any, **options: Any) -> Any:  # noqa: ANN401 - a context of typer
         """Return the context of the command itself, which then runs in the place of this one."""
@@ -60,22 +68,6 @@ class LazyCommand(TyperCommand):
     def get_params(self, ctx: Any) -> Any:  # noqa: ANN401 - parameters of typer
         """Return the parameters of the command itself."""
         return self.loaded.get_params(ctx)
-
-
-def plain_command(name: str, function: Callable[..., None]) -> Any:  # noqa: ANN401 - a command of typer
-    """Make a command of a function, with the function's docstring as its help; see `as_typer`."""
-    from devmem.cli.options import as_typer
-
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(name, help=help_of(function), context_settings=CONTEXT)(as_typer(function))
-    return typer.main.get_command(app)
-
-
-def help_of(function: Callable[..., None]) -> str:
-    """Return a docstring as help: what stands under `Examples:` keeps its lines, so that it can be copied."""
-    text = inspect.getdoc(function) or ""
-    about, marker, examples = text.partition("\nExamples:\n")
-    return f"{about}\n\b\nExamples:\n{examples}" if marker else about
 
 
 _COMMANDS: Final = {
@@ -114,7 +106,6 @@ _COMMANDS: Final = {
     "Servers": {
         "web": ("web", "Open a page that shows what is remembered, and why."),
         "mcp": ("mcp", "Serve a memory to MCP clients, or answer a hook of a coding agent."),
-        "token": ("mcp", "Make, list and revoke the tokens of a server's users."),
     },
 }
 """Subcommands by the titles below which they are listed, each with its module and its summary."""
@@ -127,6 +118,7 @@ _OTHER_WORDS: Final = {
     "index": "reindex",
     "facts": "consolidate",
     "hook": "mcp",
+    "token": "mcp --add-token",
     "shown": "log --shown",
     "restore": "backup --restore",
     "new": "init --plugin",
@@ -142,8 +134,7 @@ class _Commands(TyperGroup):
     def __init__(self, **attributes: Any) -> None:  # noqa: ANN401 - see `invoke`
         super().__init__(**attributes)
         for name, (module, summary) in (pair for group in _COMMANDS.values() for pair in group.items()):
-            function = {"import": "import_data", "list": "list_items"}.get(name, name)
-            self.add_command(LazyCommand(name, f"devmem.cli.commands.{module}:{function}", summary))
+            self.add_command(LazyCommand(name, module, summary))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401, ARG002 - see `invoke`
         """List the commands below the titles of their groups."""

@@ -70,7 +70,6 @@ def report_text(report: IndexReport) -> str:
 
 _SESSIONS_SHOWN: Final = 5
 WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow (YAML).")]
-WorkflowFiles: TypeAlias = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Workflows (YAML).")]
 Session: TypeAlias = Annotated[str, typer.Option(metavar="NAME", help="Session whose `auto` files are used.")]
 AskedAtOption: TypeAlias = Annotated[
     str | None,

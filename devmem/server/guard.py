@@ -78,8 +78,8 @@ def checked_address(
         if not has_tokens:
             raise ValueError(
                 f"without tokens a memory is served on this machine only ({', '.join(LOOPBACK)}), not on {host!r}: "
-                "make a token for each user (`devmem token add NAME`) and name their file with --tokens, or put a "
-                "proxy before it that knows its users"
+                "make a token for each user (`devmem mcp --add-token NAME`) and name their file with --tokens, or put "
+                "a proxy before it that knows its users"
             )
         if not is_confirmed:
             raise ValueError(

@@ -25,10 +25,8 @@ COMMANDS: dict[str, Any] = _GROUP.commands
 
 
 def options_of(name: str) -> set[str]:
-    """Return the options of a command, of a group those of its commands."""
-    loaded = COMMANDS[name].loaded
-    commands = getattr(loaded, "commands", {"": loaded}).values()
-    return {option for command in commands for param in command.params for option in param.opts} - {"--help"}
+    """Return the options of a command."""
+    return {option for param in COMMANDS[name].loaded.params for option in param.opts} - {"--help"}
 
 
 WORKFLOW = """\

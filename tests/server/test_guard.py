@@ -184,7 +184,7 @@ def test_no_log_message_goes_to_a_holder_of_a_token(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"host": "192.0.2.1"}, "token add"),
+        ({"host": "192.0.2.1"}, "--add-token"),
         ({"host": "192.0.2.1", "has_tokens": True}, "--plain-http"),
         ({"host": "0.0.0.0", "has_tokens": True, "is_confirmed": True}, "--allow-host"),
         ({"host": "::", "has_tokens": True, "is_confirmed": True}, "--allow-host"),

@@ -1,4 +1,4 @@
-"""The file of tokens, and `devmem token`."""
+"""The file of tokens, and the options of `devmem mcp` that change it."""
 
 from __future__ import annotations
 
@@ -97,39 +97,42 @@ def test_a_token_reaches_its_scope_only(file: TokenFile) -> None:
 
 def test_the_command_makes_lists_and_revokes(devmem_command: Devmem, tmp_path: Path) -> None:
     where = ("--tokens", tmp_path / "tokens.json")
-    secret = devmem_command("token", "add", "ann", "--read-only", "--expires", "30d", *where).stdout.strip()
+    secret = devmem_command("mcp", "--add-token", "ann", "--read-only", "--expires", "30d", *where).stdout.strip()
     found = TokenFile(tmp_path / "tokens.json").verify(secret)
     assert found is not None
     assert found.read_only
     assert found.expires_at is not None
     assert round(found.expires_at - found.created_at) == 30 * 86_400
-    listed = devmem_command("token", "list", *where).stdout
+    listed = devmem_command("mcp", "--list-tokens", *where).stdout
     assert "user ann" in listed
     assert secret not in listed
-    devmem_command("token", "revoke", "ann", *where)
+    devmem_command("mcp", "--revoke-token", "ann", *where)
     assert TokenFile(tmp_path / "tokens.json").verify(secret) is None
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("add", "ann", "--user", "ann", "--all-users"), "only one"),
-        (("add", "ann", "--expires", "soon"), "duration"),
-        (("add", " "), "empty"),
-        (("list",), "does not exist"),
-        (("revoke", "ann"), "does not exist"),
+        (("--add-token", "ann", "--user", "ann", "--all-users"), "only one"),
+        (("--add-token", "ann", "--expires", "soon"), "duration"),
+        (("--add-token", " "), "empty"),
+        (("--list-tokens",), "does not exist"),
+        (("--revoke-token", "ann"), "does not exist"),
+        (("--list-tokens", "--revoke-token", "ann"), "one of them alone"),
+        (("notes.db", "--list-tokens"), "serve no memory"),
+        ((), "name the memory"),
     ],
 )
 def test_a_command_that_cannot_be_carried_out_says_why(
     devmem_command: Devmem, tmp_path: Path, arguments: tuple[str, ...], words: str
 ) -> None:
-    assert words in devmem_command("token", *arguments, "--tokens", tmp_path / "tokens.json", code=2).output
+    assert words in devmem_command("mcp", *arguments, "--tokens", tmp_path / "tokens.json", code=2).output
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--http", "8000"), "token add NAME"),
+        (("--http", "8000"), "--add-token NAME"),
         ((), "needs --http"),
         (("--http", "8000", "--user", "ann"), "each token has its own"),
     ],

@@ -77,11 +77,7 @@ def commands_page() -> str:
     """Return the page of all commands."""
     group: Any = typer.main.get_command(app)
     sections = [_command_section("devmem", group)]
-    for name in sorted(group.commands):
-        command = group.commands[name].loaded
-        below = getattr(command, "commands", {})
-        sections.append(_command_section(f"devmem {name}", command))
-        sections += [_command_section(f"devmem {name} {sub}", below[sub]) for sub in sorted(below)]
+    sections += [_command_section(f"devmem {name}", group.commands[name].loaded) for name in sorted(group.commands)]
     return "\n".join([_COMMANDS_HEAD, *sections])
 
 

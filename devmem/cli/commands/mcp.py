@@ -1,21 +1,19 @@
-"""`devmem mcp`: serve a memory to MCP clients; `devmem token`: the tokens of the users of a server over HTTP."""
+"""`devmem mcp`: serve a memory to MCP clients, and manage the tokens of those who reach it over HTTP."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
-from devmem.cli.app import CONTEXT, help_of
 from devmem.cli.commands.agents import HookTime, run_hook
 from devmem.cli.failures import usage_errors
-from devmem.cli.options import AllUsers, as_typer, checked_name, named_scope
+from devmem.cli.options import AllUsers, checked_name, named_scope
 from devmem.cli.targets import (
-    JsonTerminal,
-    MemoryPlace,
     OptionalStore,
     Session,
     StoreAddress,
@@ -33,7 +31,11 @@ from devmem.model.items import ANY
 from devmem.server import MAX_WORKERS, Allowances, Limits, Token, TokenFile, checked_address
 from devmem.text.durations import parse_duration
 
-_DEFAULT_HOST = "127.0.0.1"
+if TYPE_CHECKING:
+    from devmem.adapters.mcp.server import ServerOptions
+
+_DEFAULT_HOST: Final = "127.0.0.1"
+_DEFAULT_TOKENS: Final = Path("devmem-tokens.json")
 _User: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Reach only this user's items.")]
 _Agent: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Reach only this agent's items.")]
 _Conversation: TypeAlias = Annotated[
@@ -46,7 +48,7 @@ _Http: TypeAlias = Annotated[
 ]
 _Tokens: TypeAlias = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Answer only requests with one of these tokens, see `devmem token`."),
+    typer.Option(metavar="FILE", help="Answer only requests with one of the tokens that --add-token puts here."),
 ]
 _AllowHost: TypeAlias = Annotated[
     list[str] | None, typer.Option(metavar="NAME", help="Additional name by which clients reach the server.")
@@ -69,11 +71,26 @@ _SearchFetch: TypeAlias = Annotated[
 _Budget: TypeAlias = Annotated[
     int, typer.Option(metavar="TOKENS", min=200, max=100_000, help="Maximum size of an answer.")
 ]
+_AddToken: TypeAlias = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Make a token, by default for the user of this name, and print it instead."),
+]
+_RevokeToken: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Revoke a token instead: servers refuse it from the next request on.")
+]
+_ListTokens: TypeAlias = Annotated[bool, typer.Option("--list-tokens", help="List the tokens, not their secrets.")]
+_Unscoped: TypeAlias = Annotated[bool, typer.Option("--unscoped", help="With --add-token: reach unscoped items.")]
+_Expires: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="DURATION", help="With --add-token: refuse it after a time such as 30d.")
+]
 
 
 def mcp(
-    terminal: Terminal,
-    memory: MemoryPlace,
+    terminal: Annotated[Terminal, typer.Option("--json", help="With --add-token or --list-tokens: print JSON.")],
+    memory: Annotated[
+        str | None,
+        typer.Argument(metavar="MEMORY", help="A file, a workflow, or a store of one; not needed to manage tokens."),
+    ] = None,
     store: OptionalStore = None,
     user: _User = None,
     agent: _Agent = None,
@@ -89,6 +106,11 @@ def mcp(
     rate: _Rate = 600,
     workers: _Workers = 1,
     budget: _Budget = 2_000,
+    add_token: _AddToken = None,
+    unscoped: _Unscoped = False,
+    expires: _Expires = None,
+    list_tokens: _ListTokens = False,
+    revoke_token: _RevokeToken = None,
     hook: Annotated[
         HookTime | None,
         typer.Option(help="Answer a hook of a coding agent instead, whose event is JSON on standard input."),
@@ -103,55 +125,95 @@ def mcp(
     With `--tokens` each request reaches the scope of its token. Only then may `--http` name an address that other
     machines can reach, with TLS in a proxy in front of it (`--behind-tls`) or without. Needs the extra `mcp`.
 
+    `--add-token` prints a new token with the scope of the options; the file (devmem-tokens.json, or that of `--tokens`)
+    keeps only its hash. A running server accepts it from the next request on.
+
     With `--hook start` or `--hook end`, which `devmem init --agent` writes into the files of a coding agent, it prints
     what is remembered of the project, or remembers the session, and serves nothing. Nothing is stored twice.
 
     Examples:
         devmem mcp notes.db --user ann --read-only
         devmem mcp team.yaml notes --http 8000
+        devmem mcp --add-token ann --expires 30d
         devmem mcp notes.db --http 8000 --tokens devmem-tokens.json --workers 4
     """
+    if list_tokens or add_token is not None or revoke_token is not None:
+        if memory is not None or sum((list_tokens, add_token is not None, revoke_token is not None)) > 1:
+            raise CommandError("--add-token, --list-tokens and --revoke-token serve no memory; give one of them alone.")
+        _manage_tokens(
+            terminal,
+            TokenFile(tokens or _DEFAULT_TOKENS),
+            add_token,
+            revoke_token,
+            named_scope(user=user, agent=agent, conversation=conversation),
+            expires,
+            unscoped=unscoped,
+            all_users=all_users,
+            read_only=read_only,
+        )
+        return
+    if memory is None:
+        raise CommandError("name the memory to serve: devmem mcp MEMORY.")
     if hook is not None:
         run_hook(terminal, hook, memory)
-    from devmem.adapters.mcp.server import ServerOptions, make_server, serve_socket, serve_stdio
-    from devmem.server.connections import fork_workers
-
     scope = _scope(all_users=all_users, user=user, agent=agent, conversation=conversation)
     file = _checked_tokens(tokens, has_scope=bool(scope), has_address=http is not None)
-    place = _checked_place(
-        terminal, find_store(terminal, memory, [store] if store else [], session), read_only=read_only
-    )
+    place = find_store(terminal, memory, [store] if store else [], session)
+    if (reason := why_empty(make(place))) is not None:
+        if read_only:
+            raise CommandError(f"{reason}; there is nothing to serve read-only.")
+        terminal.report("note", reason)
     if workers > 1 and (http is None or not hasattr(os, "fork")):
         raise CommandError("--workers needs --http, and a system that forks processes, which Windows does not.")
+    from devmem.adapters.mcp.server import ServerOptions
+
     options = ServerOptions(read_only=read_only, budget=budget, search_fetch=search_fetch, version=installed_version())
+    allowances = Allowances(Limits(per_minute=rate), workers=workers)
+    _serve(terminal, place, scope, options, file, http, allow_host or (), behind_tls or plain_http, allowances, workers)
+
+
+def _serve(
+    terminal: Terminal,
+    place: StoreAddress,
+    scope: ScopeParts,
+    options: ServerOptions,
+    tokens: TokenFile | None,
+    http: str | None,
+    names: Sequence[str],
+    is_confirmed: bool,
+    allowances: Allowances,
+    workers: int,
+) -> None:
+    """Serve a memory over standard input and output, or over HTTP, until the client or the user ends it."""
+    from devmem.adapters.mcp.server import make_server, serve_socket, serve_stdio
+    from devmem.server.connections import fork_workers
+
     with ExitStack() as stack, usage_errors():
-        allowances = Allowances(Limits(per_minute=rate), workers=workers)
         host, bound = "", None
         if http is not None:
-            host, port = _address(http)
-            bound = stack.enter_context(
-                checked_address(
-                    host.strip("[]"),
-                    port,
-                    has_tokens=file is not None,
-                    is_confirmed=behind_tls or plain_http,
-                    allowed=allow_host or (),
-                )
+            host, _, port = http.rpartition(":")
+            if not port.isdecimal() or not 0 < int(port) < 65_536:
+                raise CommandError(f"--http {http!r}: expected PORT or HOST:PORT, such as 8000.")
+            host = host or _DEFAULT_HOST
+            listener = checked_address(
+                host.strip("[]"), int(port), has_tokens=tokens is not None, is_confirmed=is_confirmed, allowed=names
             )
+            bound = stack.enter_context(listener)
             terminal.report("note", f"serving {place.store} at http://{host}:{port}/mcp until Ctrl-C")
         if workers > 1:
             # Before the memory is opened, which each worker does for itself.
             allowances.worker = fork_workers(workers)
             allowances.forget_worker()
-        kept = stack.enter_context(opened(terminal, place, save=not read_only))
+        kept = stack.enter_context(opened(terminal, place, save=not options.read_only))
         if workers > 1 and kept.info().location == ":memory:":
             raise CommandError("--workers needs a file or a database, which the processes have in common.")
-        server = make_server(Memory(kept).scoped(**scope) if scope else Memory(kept), options, tokens=file)
+        server = make_server(Memory(kept).scoped(**scope) if scope else Memory(kept), options, tokens=tokens)
         if bound is None:
             serve_stdio(server)
         else:
-            name, hosts = host.strip("[]"), tuple(allow_host or ())
-            serve_socket(server, bound, name, hosts=hosts, allowances=allowances, is_worker=workers > 1)
+            serve_socket(
+                server, bound, host.strip("[]"), hosts=tuple(names), allowances=allowances, is_worker=workers > 1
+            )
 
 
 def _checked_tokens(tokens: Path | None, *, has_scope: bool, has_address: bool) -> TokenFile | None:
@@ -163,9 +225,11 @@ def _checked_tokens(tokens: Path | None, *, has_scope: bool, has_address: bool) 
         raise CommandError("give either --tokens or a scope; with --tokens each token has its own.")
     file = TokenFile(tokens)
     if not tokens.exists():
-        raise CommandError(f"{tokens} does not exist; make a token first: devmem token add NAME --tokens {tokens}")
+        raise CommandError(
+            f"{tokens} does not exist; make a token first: devmem mcp --add-token NAME --tokens {tokens}"
+        )
     if not file.tokens():
-        raise CommandError(f"{tokens} has no token; make one first: devmem token add NAME --tokens {tokens}")
+        raise CommandError(f"{tokens} has no token; make one first: devmem mcp --add-token NAME --tokens {tokens}")
     return file
 
 
@@ -180,104 +244,40 @@ def _scope(*, all_users: bool, **parts: str | None) -> ScopeParts:
     return scope
 
 
-def _checked_place(terminal: Terminal, place: StoreAddress, *, read_only: bool) -> StoreAddress:
-    """Report a memory that is empty for a reason; raise `CommandError` where nothing could ever be read."""
-    reason = why_empty(make(place))
-    if reason is not None and read_only:
-        raise CommandError(f"{reason}; there is nothing to serve read-only.")
-    if reason is not None:
-        terminal.report("note", reason)
-    return place
-
-
-def _address(http: str) -> tuple[str, int]:
-    host, _, port = http.rpartition(":")
-    if not port.isdecimal() or not 0 < int(port) < 65_536:
-        raise CommandError(f"--http {http!r}: expected PORT or HOST:PORT, such as 8000.")
-    return host or _DEFAULT_HOST, int(port)
-
-
-_File: TypeAlias = Annotated[Path, typer.Option("--tokens", metavar="FILE", help="File of the tokens' hashes.")]
-_DEFAULT: Final = Path("devmem-tokens.json")
-
-token = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings=CONTEXT,
-    help="Make, list and revoke the tokens of a server's users.\n\n\b\nExamples:\n    devmem token add ann",
-)
-
-
-def add(
-    terminal: JsonTerminal,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token, and by default of its user.")],
-    user: Annotated[str | None, typer.Option(metavar="ID", help="User whose memories it reaches.")] = None,
-    unscoped: Annotated[bool, typer.Option("--unscoped", help="Reach unscoped memories.")] = False,
-    all_users: Annotated[bool, typer.Option("--all-users", help="Reach everyone's memories.")] = False,
-    agent: Annotated[str | None, typer.Option(metavar="ID", help="Reach only this agent's memories.")] = None,
-    conversation: Annotated[str | None, typer.Option(metavar="ID", help="Reach only this conversation's.")] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Allow no changes.")] = False,
-    expires: Annotated[str | None, typer.Option(metavar="TIME", help="Refuse it after a time such as 30d.")] = None,
-    tokens: _File = _DEFAULT,
-) -> None:
-    """Make a token and print it.
-
-    It is shown only once; the file keeps only its hash. A running server accepts it from the next request on.
-
-    Examples:
-        devmem token add ann
-        devmem token add dashboard --all-users --read-only --expires 30d
-    """
-    if sum((user is not None, unscoped, all_users)) > 1:
-        raise CommandError("give only one of --user, --unscoped and --all-users.")
-    for option, value in (("NAME", name), ("--user", user), ("--agent", agent), ("--conversation", conversation)):
-        if value is not None:
-            checked_name(option, value)
-    with usage_errors():
-        secret = TokenFile(tokens).add(
-            name,
-            user=None if unscoped or all_users else user or name,
-            agent=agent,
-            conversation=conversation,
-            all_users=all_users,
-            read_only=read_only,
-            lifetime=None if expires is None else parse_duration(expires),
-        )
-    terminal.answer({"name": name, "token": secret}, secret)
-    terminal.report("note", f"{tokens} keeps only its hash: store it now, it is not shown again")
-
-
-def list_tokens(terminal: JsonTerminal, tokens: _File = _DEFAULT) -> None:
-    """List the tokens, but not their secrets.
-
-    Examples:
-        devmem token list
-    """
-    found = _existing(tokens).tokens()
-    forms = [one.model_dump(exclude={"digest"}) for one in found]
-    terminal.rows(forms, zoned(("name", "reaches", "may", "created", "expires")), [_row(one) for one in found])
-
-
-def revoke(
+def _manage_tokens(
     terminal: Terminal,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the token.")],
-    tokens: _File = _DEFAULT,
+    file: TokenFile,
+    add: str | None,
+    revoke: str | None,
+    scope: dict[str, str],
+    expires: str | None,
+    *,
+    unscoped: bool,
+    all_users: bool,
+    read_only: bool,
 ) -> None:
-    """Revoke a token: servers refuse it from the next request on.
-
-    Examples:
-        devmem token revoke ann
-    """
+    """Make a token, revoke one, or list them all."""
+    if add is None and not file.path.exists():
+        raise CommandError(f"{file.path} does not exist; --add-token NAME makes it, --tokens names another file.")
+    if sum(("user" in scope, unscoped, all_users)) > 1:
+        raise CommandError("give only one of --user, --unscoped and --all-users.")
     with usage_errors():
-        _existing(tokens).revoke(name)
-    terminal.report("note", f"token {name!r} is revoked")
-
-
-def _existing(path: Path) -> TokenFile:
-    if not path.exists():
-        raise CommandError(f"{path} does not exist; `devmem token add NAME` makes it, --tokens names another file.")
-    return TokenFile(path)
+        if add is not None:
+            name = checked_name("--add-token", add)
+            if not unscoped and not all_users:
+                scope.setdefault("user", name)
+            lifetime = None if expires is None else parse_duration(expires)
+            secret = file.add(name, **scope, all_users=all_users, read_only=read_only, lifetime=lifetime)
+            terminal.answer({"name": name, "token": secret}, secret)
+            terminal.report("note", f"{file.path} keeps only its hash: store it now, it is not shown again")
+        elif revoke is not None:
+            file.revoke(revoke)
+            terminal.report("note", f"token {revoke!r} is revoked")
+        else:
+            tokens = file.tokens()
+            forms = [one.model_dump(exclude={"digest"}) for one in tokens]
+            columns = zoned(("name", "reaches", "may", "created", "expires"))
+            terminal.rows(forms, columns, [_row(one) for one in tokens])
 
 
 def _row(one: Token) -> list[str]:
@@ -286,12 +286,3 @@ def _row(one: Token) -> list[str]:
     expires = "never" if one.expires_at is None else date_text(one.expires_at)
     may = "read" if one.read_only else "read, write"
     return [one.name, ", ".join([owner, *parts]), may, date_text(one.created_at), expires]
-
-
-def _register(name: str, function: Any) -> None:  # noqa: ANN401 - a command of typer
-    token.command(name, help=help_of(function), context_settings=CONTEXT)(as_typer(function))
-
-
-_register("add", add)
-_register("list", list_tokens)
-_register("revoke", revoke)
