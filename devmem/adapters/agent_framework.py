@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from devmem import Memory
-from devmem.adapters.hosts import History, collection_of, recalled, remember, role_of
+from devmem.adapters.hosts import HostHistory, collection_of, recalled, remember, role_of
 from devmem.adapters.hosts import require as _require
 from devmem.messages import Message as Remembered
 from devmem.messages import Role
@@ -124,7 +124,7 @@ class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the
         """
         if session_id is None:
             return []
-        forms = await asyncio.to_thread(History(_HOST, _FORM, self._memory, session_id).forms)
+        forms = await asyncio.to_thread(HostHistory(_HOST, _FORM, self._memory, session_id).forms)
         return [Message.from_dict(form) for form in forms]
 
     async def save_messages(
@@ -140,7 +140,7 @@ class DevmemHistoryProvider(HistoryProvider):  # type: ignore[misc] # not in the
             raise ValueError("a message without a session cannot be kept: run the agent with a session")
         said = [(_remembered(message), message.to_dict()) for message in messages]
         ids = [message.message_id for message in messages]
-        await asyncio.to_thread(History(_HOST, _FORM, self._memory, session_id).add, said, ids)
+        await asyncio.to_thread(HostHistory(_HOST, _FORM, self._memory, session_id).add, said, ids)
 
 
 def _remembered(message: Message) -> Remembered:

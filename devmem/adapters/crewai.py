@@ -154,7 +154,7 @@ def _below(scope: str | None, *, own_only: bool = False) -> Filter:
     return own & Filter(metadata={_SCOPE: starts_with(text)})
 
 
-class _Selection:
+class _RecordCriteria:
     """The part of a choice that the database makes, and the part that is made on the records."""
 
     def __init__(
@@ -316,7 +316,7 @@ class DevmemStorage:
         self._check_dimension(query_embedding)
         if limit < 1 or not len(query_embedding):
             return []
-        meant = _Selection(_below(scope_prefix), categories, metadata_filter)
+        meant = _RecordCriteria(_below(scope_prefix), categories, metadata_filter)
         text, has_model = self.embedder.text_of(query_embedding), self._store.embedder is not None
         if text is None and not has_model:
             raise ValueError("without a model texts are searched: make CrewAI's Memory with embedder=storage.embedder")
@@ -373,7 +373,9 @@ class DevmemStorage:
 
         What others wrote is erased where an id or the scope `/devmem` names it.
         """
-        meant = _Selection(_below(scope_prefix, own_only=record_ids is None), categories, metadata_filter, older_than)
+        meant = _RecordCriteria(
+            _below(scope_prefix, own_only=record_ids is None), categories, metadata_filter, older_than
+        )
         if record_ids is None and not meant.rest:
             return self._store.erase(where=self._memory.guard.matching(meant.where))
         found = self._scan(meant.where) if record_ids is None else self._items(record_ids, meant.where)

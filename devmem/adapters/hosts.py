@@ -229,7 +229,7 @@ def kept_message(message: Message, scope: Scope, now: float, own: Mapping[str, J
     return replace(item, metadata={**item.metadata, **own})
 
 
-class History:
+class HostHistory:
     """One conversation as a host has it: of each message an item that searches find, and the host's form beside it."""
 
     def __init__(self, host: str, key: str, memory: Memory, session: str) -> None:

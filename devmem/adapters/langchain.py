@@ -13,7 +13,7 @@ import devmem
 from devmem import Filter, Hit, Memory, MemoryItem, load_filter
 from devmem.adapters.hosts import (
     KEY,
-    History,
+    HostHistory,
     collection_of,
     given_metadata,
     kept_metadata,
@@ -287,7 +287,7 @@ class DevmemChatMessageHistory(BaseChatMessageHistory):
             ValueError: the id is blank.
         """
         self.session_id = session_id
-        self._history = History(_HOST, MESSAGE, memory, session_id)
+        self._history = HostHistory(_HOST, MESSAGE, memory, session_id)
 
     @property
     def messages(self) -> list[BaseMessage]:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from devmem import Filter, Memory
-from devmem.adapters.hosts import History, last_said, recalled, role_of
+from devmem.adapters.hosts import HostHistory, last_said, recalled, role_of
 from devmem.adapters.hosts import require as _require
 from devmem.messages import Message
 from devmem.storage import starts_with
@@ -20,7 +20,7 @@ from agents import TResponseInputItem
 from agents.memory import SessionSettings
 from agents.run import CallModelData, ModelInputData
 
-__all__ = ["DevmemSession", "Recall"]
+__all__ = ["DevmemSession", "RecallFilter"]
 
 
 InputItem: TypeAlias = TResponseInputItem
@@ -55,7 +55,7 @@ def _speaker(raw: Mapping[str, Any]) -> str:
     return f"{_CALL}{name}" if str(raw.get("type")).endswith("_call") else name
 
 
-class Recall:
+class RecallFilter:
     """A `call_model_input_filter` that puts what answers the user before the user's last message, quoted.
 
     Only the model's input has it: nothing of it is stored in the session. What the input has already is not recalled,
@@ -120,7 +120,7 @@ class DevmemSession:
             TypeError: the memory is of a store type that keeps no collection, such as `mem0`.
             ValueError: the id is blank.
         """
-        self._history = History(_HOST, ITEM, memory, session_id)
+        self._history = HostHistory(_HOST, ITEM, memory, session_id)
         self.session_id = session_id
         settings = dict(session_settings) if isinstance(session_settings, Mapping) else session_settings
         self.session_settings = SessionSettings().resolve(settings)
@@ -163,7 +163,7 @@ class DevmemSession:
 
     def recall(
         self, *, limit: int = 5, token_budget: int = 2000, this_session: bool = False, relevance: bool = True
-    ) -> Recall:
+    ) -> RecallFilter:
         """Return what puts older turns that answer the user before them: a `call_model_input_filter` of a run.
 
         ```python
@@ -177,7 +177,7 @@ class DevmemSession:
             relevance: whether nothing is recalled for a message that nothing stored has to do with, such as "ok".
         """
         memory = self._whole.scoped(session=self.session_id) if this_session else self._whole
-        return Recall(memory, limit=limit, token_budget=token_budget, relevance=relevance)
+        return RecallFilter(memory, limit=limit, token_budget=token_budget, relevance=relevance)
 
 
 async def _to_its_end(call: Callable[[], T]) -> T:

@@ -193,14 +193,14 @@ def check_output(address: StoreAddress, output: Path | None) -> None:
         return
     # Only commands that write a file need what reads data files.
     from devmem.encryption.keys import is_database
-    from devmem.transfer.importing.files import Source
+    from devmem.transfer.importing.files import FileReader
 
     place = Path(os.path.realpath(output))
     workflow = address.workflow
     own = [*make(address).files(), *([workflow.file] if workflow.file is not None else [])]
     if any(_is_in(place, Path(os.path.realpath(file))) for file in own):
         raise CommandError(f"{output} belongs to the memory itself and was not changed; name another file.")
-    if place.is_file() and is_database(Source(place).head()):
+    if place.is_file() and is_database(FileReader(place).head()):
         raise CommandError(f"{output} is a database and was not changed; name another file.")
 
 

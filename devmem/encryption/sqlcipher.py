@@ -60,7 +60,7 @@ class _Cursor(dbapi2.Cursor):  # type: ignore[misc] # The package has no types.
     __next__ = _translating(dbapi2.Cursor.__next__)
 
 
-class _Connection(dbapi2.Connection):  # type: ignore[misc] # The package has no types.
+class _CipherConnection(dbapi2.Connection):  # type: ignore[misc] # The package has no types.
     # `execute`, `executemany` and `executescript` of a connection make a cursor and call its method.
     def cursor(self, factory: type[_Cursor] = _Cursor) -> _Cursor:
         return cast("_Cursor", _make_cursor(self, factory))
@@ -85,7 +85,7 @@ def connect(place: str, key: StoreKey | None, **options: object) -> sqlite3.Conn
     Raises:
         sqlite3.Error: the file cannot be opened.
     """
-    connection = _translating(dbapi2.connect)(place, factory=_Connection, **options)
+    connection = _translating(dbapi2.connect)(place, factory=_CipherConnection, **options)
     try:
         connection.execute("PRAGMA cipher_log_level = NONE")
         if key is not None:

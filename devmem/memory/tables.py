@@ -15,7 +15,7 @@ from devmem.text.moments import local
 T = TypeVar("T")
 
 
-class _Table(list[T]):
+class _NotebookTable(list[T]):
     """A list that a notebook shows as a table."""
 
     columns: ClassVar[tuple[str, ...]]
@@ -28,7 +28,7 @@ class _Table(list[T]):
         return html_table(self.columns, map(self.cells, self))
 
 
-class Items(_Table[MemoryItem]):
+class Items(_NotebookTable[MemoryItem]):
     """Items of a memory, in order."""
 
     columns = ("text", "user", "time", "metadata", "id")
@@ -38,7 +38,7 @@ class Items(_Table[MemoryItem]):
         return shorten(row.text, 300), row.user or "", _shown(row.time), row.caller_metadata or "", row.id
 
 
-class Hits(_Table[Hit]):
+class Hits(_NotebookTable[Hit]):
     """Hits of a search, best first."""
 
     columns = ("score", "text", "user", "time", "id")
@@ -72,7 +72,7 @@ class Hits(_Table[Hit]):
         return f"{row.score:.3f}", shorten(row.snippet, 300), row.user or "", _shown(row.time), row.id
 
 
-class History(_Table[ItemVersion]):
+class History(_NotebookTable[ItemVersion]):
     """Versions of an item, oldest first."""
 
     columns = ("since", "until", "operation", "text", "actor", "run")

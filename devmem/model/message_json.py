@@ -47,7 +47,7 @@ _OTHER_ROLES: Final[Mapping[str, Role]] = {"human": Role.USER, "ai": Role.ASSIST
 _Blocks = tuple[Annotated[MessageBlock, KeepBlock], ...]
 
 
-class _Form(BaseModel, defer_build=True):
+class _MessageForm(BaseModel, defer_build=True):
     type: str = Message.__name__
     id: str = Field(default="", coerce_numbers_to_str=True)
     role: str | None = None
@@ -61,7 +61,7 @@ class _Form(BaseModel, defer_build=True):
     instruct_content: dict[str, JsonValue] | None = None
 
 
-_KEYS: Final = (frozenset(_Form.model_fields) | {"sent_from"}).difference(TIME_KEYS)
+_KEYS: Final = (frozenset(_MessageForm.model_fields) | {"sent_from"}).difference(TIME_KEYS)
 
 
 def _tolerated(raw: object) -> object:
@@ -133,7 +133,7 @@ def load_message(raw: Mapping[str, Any]) -> Message:
         MessageError: the mapping is not a message, or of a class that devmem does not have.
     """
     try:
-        form = _Form.model_validate(_tolerated(raw))
+        form = _MessageForm.model_validate(_tolerated(raw))
     except ValidationError as error:
         raise MessageError(f"not a message: {_described(error)}") from error
     made = _CLASSES.get(form.type)

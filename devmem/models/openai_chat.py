@@ -111,7 +111,7 @@ def _kind(content: bytes) -> str:
     return next((kind for signature, kind in _SIGNATURES if content.startswith(signature)), "")
 
 
-class _Lenient(BaseModel):
+class _ServiceAnswer(BaseModel):
     """Services leave out what they have nothing for, and write null."""
 
     model_config = ConfigDict(extra="ignore")
@@ -122,23 +122,23 @@ def _json_of(arguments: object) -> object:
     return json.dumps(arguments, ensure_ascii=False) if isinstance(arguments, dict | list) else arguments
 
 
-class _Function(_Lenient):
+class _Function(_ServiceAnswer):
     name: str | None = None
     arguments: Annotated[str | None, BeforeValidator(_json_of)] = None
 
 
-class _ToolCall(_Lenient):
+class _RequestedCall(_ServiceAnswer):
     id: str | None = None
     index: int | None = None
     function: _Function | None = None
 
 
-class _CompletionMessage(_Lenient):
+class _CompletionMessage(_ServiceAnswer):
     content: str | None = None
-    tool_calls: list[_ToolCall] | None = None
+    tool_calls: list[_RequestedCall] | None = None
 
 
-class _Usage(_Lenient):
+class _TokenCounts(_ServiceAnswer):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
@@ -146,34 +146,34 @@ class _Usage(_Lenient):
         return Usage(input_tokens=self.prompt_tokens or 0, output_tokens=self.completion_tokens or 0)
 
 
-def _usage_or_none(usage: object, read: ValidatorFunctionWrapHandler) -> _Usage | None:
+def _usage_or_none(usage: object, read: ValidatorFunctionWrapHandler) -> _TokenCounts | None:
     """Read what an answer cost; invalid token counts are ignored."""
     try:
-        return read(usage)  # type: ignore[no-any-return] # that of `_Usage`
+        return read(usage)  # type: ignore[no-any-return] # that of `_TokenCounts`
     except ValidationError:
         _LOG.warning("a chat service counts tokens in a form that is not known; they are not reported")
         return None
 
 
-_Cost = Annotated[_Usage | None, WrapValidator(_usage_or_none)]
+_Cost = Annotated[_TokenCounts | None, WrapValidator(_usage_or_none)]
 
 
-class _Choice(_Lenient):
+class _Choice(_ServiceAnswer):
     message: _CompletionMessage
     finish_reason: object = None
 
 
-class _Completion(_Lenient):
+class _Completion(_ServiceAnswer):
     choices: list[_Choice]
     usage: _Cost = None
 
 
-class _ChunkChoice(_Lenient):
+class _ChunkChoice(_ServiceAnswer):
     delta: _CompletionMessage | None = None
     finish_reason: str | None = None
 
 
-class _Chunk(_Lenient):
+class _CompletionChunk(_ServiceAnswer):
     choices: list[_ChunkChoice] | None = None
     usage: _Cost = None
 
@@ -206,7 +206,7 @@ class StreamedAnswer:
 
     def __init__(self) -> None:
         self._texts: list[str] = []
-        self._calls: dict[int, _ToolCall] = {}
+        self._calls: dict[int, _RequestedCall] = {}
         self._usage: Usage | None = None
         self.is_finished = False
         """Whether the service said that the answer is complete."""
@@ -217,7 +217,7 @@ class StreamedAnswer:
         Raises:
             pydantic.ValidationError: it is none.
         """
-        piece = _Chunk.model_validate(chunk)
+        piece = _CompletionChunk.model_validate(chunk)
         if piece.usage is not None:
             self._usage = piece.usage.counted()
         choice = piece.choices[0] if piece.choices else _ChunkChoice()
@@ -230,8 +230,8 @@ class StreamedAnswer:
         self._texts.append(text)
         return text
 
-    def _add_call(self, piece: _ToolCall) -> None:
-        known = self._calls.setdefault(len(self._calls) if piece.index is None else piece.index, _ToolCall())
+    def _add_call(self, piece: _RequestedCall) -> None:
+        known = self._calls.setdefault(len(self._calls) if piece.index is None else piece.index, _RequestedCall())
         known.id = known.id or piece.id
         known.function = known.function or _Function()
         if piece.function is not None:
@@ -244,7 +244,7 @@ class StreamedAnswer:
         return ChatReply(text="".join(self._texts), tool_calls=_calls(calls), usage=self._usage)
 
 
-def _calls(found: Iterable[_ToolCall]) -> tuple[ToolCall, ...]:
+def _calls(found: Iterable[_RequestedCall]) -> tuple[ToolCall, ...]:
     return tuple(
         ToolCall(id=call.id or "", name=call.function.name, arguments=call.function.arguments or "")
         for call in found

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class _Entry(BaseModel):
+class _Embedding(BaseModel):
     embedding: list[float] | str
     """Numbers; or their bytes as float32 in base64, which some services send whatever they are asked for."""
     index: int | None = None
 
 
 class _Embeddings(BaseModel):
-    data: list[_Entry]
+    data: list[_Embedding]
 
 
 def read_answer(body: bytes, *, texts: Sequence[str], address: str) -> Vector:
@@ -69,7 +69,7 @@ def read_answer(body: bytes, *, texts: Sequence[str], address: str) -> Vector:
     return np.array([rows[number] for number in range(count)])
 
 
-def _row(entry: _Entry, address: str) -> Vector:
+def _row(entry: _Embedding, address: str) -> Vector:
     if isinstance(entry.embedding, list):
         with np.errstate(over="ignore"):  # what is too large becomes infinite, which the caller refuses
             return np.array(entry.embedding, dtype=np.float32)

@@ -144,9 +144,9 @@ def _repeated(hits: Sequence[Hit]) -> set[int]:
     states it again, and stays.
     """
     gone: set[int] = set()
-    before: list[tuple[Hit, _Statement]] = []
+    before: list[tuple[Hit, _HitWords]] = []
     for hit in sorted(hits[:_COMPARED], key=lambda hit: time_key(hit.item)):
-        said = _Statement.of(hit)
+        said = _HitWords.of(hit)
         if before and said.is_said_by(before[-1][1]):
             gone.add(id(hit))
             continue
@@ -158,7 +158,7 @@ def _repeated(hits: Sequence[Hit]) -> set[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Statement:
+class _HitWords:
     """The words of a hit, to tell whether another one has all of them."""
 
     day: str
@@ -197,7 +197,7 @@ class _Statement:
             has_more=_has_attachments(hit.item),
         )
 
-    def is_said_by(self, other: _Statement) -> bool:
+    def is_said_by(self, other: _HitWords) -> bool:
         """Whether another one says all of it."""
         if self.day != other.day or not self.words or self.has_more or (other.asks and not self.asks):
             return False

@@ -102,7 +102,7 @@ class Features:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Weights:
+class _FeatureWeights:
     lexical: float = 0.12
     window: float = 0.60
     answered: float = 0.22
@@ -119,7 +119,7 @@ class _Weights:
     opening: float = 0.60
 
 
-WEIGHTS: Final = _Weights()
+WEIGHTS: Final = _FeatureWeights()
 WEIGHTS_WITHOUT_TOKENS: Final = replace(WEIGHTS, lexical=0.085, conversation_match=0.40)
 """Where no candidate has late interaction: `match` holds the words already, `window` is 0, and the best matches of a
 conversation tell more than its best words, which they add nothing to otherwise."""
@@ -416,7 +416,7 @@ def _similarities(context: QueryContext, positions: Places) -> Column:
     return found
 
 
-def _weights(late_interaction: Column) -> _Weights:
+def _weights(late_interaction: Column) -> _FeatureWeights:
     return WEIGHTS_WITHOUT_TOKENS if np.isnan(late_interaction).all() else WEIGHTS
 
 

@@ -94,7 +94,7 @@ class PassageMapReader(Protocol):
 
 
 class WordQueryReader(Protocol):
-    """The terms of a text and their statistics; see `WordQuery`."""
+    """The terms of a text and their statistics; see `PostingsQuery`."""
 
     @property
     def count(self) -> int:

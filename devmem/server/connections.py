@@ -21,12 +21,12 @@ _TIMED_OUT: Final = (
 )
 
 
-class _Connection(H11Protocol):
+class _TimedConnection(H11Protocol):
     """A connection that is closed when its request does not arrive."""
 
     header_seconds: float
     most_waiting: int
-    waiting: dict[_Connection, asyncio.TimerHandle | None]
+    waiting: dict[_TimedConnection, asyncio.TimerHandle | None]
     """Connections without a complete header, those that wait longest first; without a timer between two requests."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -75,7 +75,7 @@ def http_config(app: Any, *, header_seconds: float = 30.0, **options: Any) -> uv
     # Files are left for the requests, and for the connections that are accepted before others make room.
     share = _open_files() // 4
     own = {"header_seconds": header_seconds, "most_waiting": share, "waiting": {}}
-    connection = type("Connection", (_Connection,), own)
+    connection = type("Connection", (_TimedConnection,), own)
     return uvicorn.Config(app, http=connection, log_level="warning", backlog=min(2048, share), **options)
 
 

@@ -64,7 +64,7 @@ def erase_planned(tables: StoreTables, plan: ErasePlan) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
+class _ErasableVersion:
     """A stored version."""
 
     row: int
@@ -175,7 +175,7 @@ class ErasableStore(SqlReader):
         finally:
             self._end_work(plan.id)
 
-    def _find_erasable(self, tables: StoreTables, request: EraseRequest) -> Iterator[_Found]:
+    def _find_erasable(self, tables: StoreTables, request: EraseRequest) -> Iterator[_ErasableVersion]:
         """Find the selected versions, current ones first."""
         condition, values = tables.dialect.where(request.where, FOREVER)
         if request.run is not None:
@@ -187,11 +187,11 @@ class ErasableStore(SqlReader):
             if request.text is None or request.contains_text(found.item):
                 yield found
 
-    def _versions(self, tables: StoreTables, clause: Sql) -> Iterator[_Found]:
+    def _versions(self, tables: StoreTables, clause: Sql) -> Iterator[_ErasableVersion]:
         condition, values = clause
         matching = f"FROM items WHERE {tables.of} AND {condition} ORDER BY slot <> 'now', row"
         for row, slot, body in tables.execute(f"SELECT row, slot, {tables.dialect.body} {matching}", values):
-            yield _Found(row=row, item=tables.load(row, body), is_current=slot == "now")
+            yield _ErasableVersion(row=row, item=tables.load(row, body), is_current=slot == "now")
 
     def keep_tombstones(self, items: Sequence[MemoryItem], *, wholes: Collection[str] = ()) -> str:
         """Record durably that some items are erased; return the id of the erasure.

@@ -156,7 +156,7 @@ def _sentences(turns: Sequence[MemoryItem], summarizer: Summarizer) -> tuple[lis
         return [(_by(*every[at]), (every[at][0],)) for at in chosen], 0
     lines = [_by(turn, " ".join(text.split())) for turn, text in said]
     made = split_sentences(summarizer.summarize("\n".join(lines), max_words=most).text)
-    forms = [_Said.of(line) for line in lines]
+    forms = [_TurnWords.of(line) for line in lines]
     found = [(sentence.strip(), supporting(sentence, forms)) for sentence in made if sentence.strip()]
     kept: list[_Cited] = [(sentence, tuple(turns[at] for at in of)) for sentence, of in found if of]
     return kept, len(found) - len(kept)
@@ -170,7 +170,7 @@ def _by(turn: MemoryItem, text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Said:
+class _TurnWords:
     """Words of a turn, or of a sentence, and whether it is negated."""
 
     terms: frozenset[str]
@@ -178,18 +178,18 @@ class _Said:
     is_negated: bool
 
     @classmethod
-    def of(cls, text: str) -> _Said:
+    def of(cls, text: str) -> _TurnWords:
         tokens = frozenset(statement_form(text))
         return cls(frozenset(query_terms(text)), tokens, not tokens.isdisjoint(_NEGATIONS))
 
 
-def supporting(sentence: str, turns: Sequence[_Said]) -> tuple[int, ...]:
+def supporting(sentence: str, turns: Sequence[_TurnWords]) -> tuple[int, ...]:
     """Return the places of the turns that say what a sentence says; empty where none do.
 
     Together they have most of its words, and all of its numbers and names; that which says most of it is negated if
     the sentence is, and only then.
     """
-    said = _Said.of(sentence)
+    said = _TurnWords.of(sentence)
     ranked = sorted(range(len(turns)), key=lambda at: -len(said.terms & turns[at].terms))
     cited: list[int] = []
     missing = set(said.terms)

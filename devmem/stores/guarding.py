@@ -63,7 +63,7 @@ def admitting(*ids: str) -> Iterator[None]:
         _ADMITTED.reset(token)
 
 
-class _Seen:
+class _RecentWrites:
     """Writes of this process to one store: how many, and the last text of each source and scope. Thread-safe."""
 
     def __init__(self) -> None:
@@ -101,9 +101,9 @@ class _Seen:
 
 
 @lru_cache(maxsize=256)
-def _seen_at(_store: str, _location: str) -> _Seen:
+def _seen_at(_store: str, _location: str) -> _RecentWrites:
     """Return what is known of a place, which several instances of a store share, such as the views of runs."""
-    return _Seen()
+    return _RecentWrites()
 
 
 class WriteGuard:
@@ -118,7 +118,7 @@ class WriteGuard:
         """
         self._config, self._name, self._clock = config, setup.name, setup.clock
         location = setup.location(memory_path)
-        self._seen = _Seen() if location is None else _seen_at(setup.name, location)
+        self._seen = _RecentWrites() if location is None else _seen_at(setup.name, location)
         self._checks: list[tuple[GuardCheckConfig, WriteCheck]] = []
         for each in config.checks:
             try:

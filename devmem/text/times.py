@@ -150,7 +150,7 @@ class _Named:
     """Offset of its first character."""
     until: int
     """Offset behind its last character."""
-    form: _Form
+    form: _TimeForm
     groups: _Groups
 
     @property
@@ -669,7 +669,7 @@ _CYCLES: Final[Mapping[_Read, int]] = {_date: _YEARLY, _part_of_year: _YEARLY, _
 # boundary.
 
 
-class _Form(NamedTuple):
+class _TimeForm(NamedTuple):
     """A way to name a time."""
 
     pattern: re.Pattern[str]
@@ -718,12 +718,12 @@ def _word(name: str) -> re.Pattern[str]:
 
 
 @cache
-def _forms() -> Sequence[_Form]:
+def _forms() -> Sequence[_TimeForm]:
     found = []
     for label, source in _grammar()["forms"]:
         read, _, alone = label.partition(" ")
         is_chinese = _HAN.search(source) is not None
-        found.append(_Form(_pattern(source), is_chinese, _READERS[read], _word(alone) if alone else None))
+        found.append(_TimeForm(_pattern(source), is_chinese, _READERS[read], _word(alone) if alone else None))
     return found
 
 

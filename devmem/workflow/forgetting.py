@@ -50,7 +50,7 @@ _NONE: Final[Mapping[str, MemoryBase]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class SessionStore:
     """A store of a workflow, in one session."""
 
     setup: StoreSetup
@@ -74,7 +74,7 @@ class Target:
 class TargetSelection(EraseSelection):
     """Items of one store of the workflow that are to be erased."""
 
-    target: Target
+    target: SessionStore
     is_usable: bool = False
     """Whether the store could be looked into."""
 
@@ -364,7 +364,7 @@ class WorkflowForgetting:
                     _erase_decided(store, record)
         return left
 
-    def _store_records(self, target: Target) -> list[Residue]:
+    def _store_records(self, target: SessionStore) -> list[Residue]:
         """Store the records that wait for a store; return the file where some are left."""
         if target.records is None or not target.records[0].exists():
             return []
@@ -377,7 +377,7 @@ class WorkflowForgetting:
         reason = f"records wait that the store does not take: {error}"
         return [] if error is None else [Residue(place=str(file), reason=reason, failed=True)]
 
-    def _find_targets(self) -> Iterator[Target]:
+    def _find_targets(self) -> Iterator[SessionStore]:
         known: set[Path] = set()
         for session in self._sessions:
             for declaration in self._workflow.memory:
@@ -389,7 +389,7 @@ class WorkflowForgetting:
                 if is_wanted or any(file.exists() for file in own):
                     known |= own
                     records = records_of(store, session_folder(self._workflow, session))
-                    yield Target(
+                    yield SessionStore(
                         setup=store.setup,
                         session=session,
                         is_usual=is_usual,
@@ -399,7 +399,7 @@ class WorkflowForgetting:
                     )
                 store.close()
 
-    def _open(self, target: Target) -> AbstractContextManager[MemoryBase]:
+    def _open(self, target: SessionStore) -> AbstractContextManager[MemoryBase]:
         """Open a store for a `with` block; one of the usual session stays open, as one does that the caller opened."""
         name = target.setup.name
         if not target.is_usual:

@@ -24,7 +24,7 @@ import typer
 from devmem.messages import UserMessage
 from devmem.stores import EmbeddingConfig, StoreSetup
 from devmem_stores.role_zero import RoleZeroConfig, RoleZeroMemory
-from devmem_stores.role_zero.role import RoleMemory
+from devmem_stores.role_zero.role import RoleMessages
 from tools.bench.retrieval.dataset import Haystack, Question
 from tools.bench.retrieval.forms import read_conversations
 from tools.bench.rows import JsonFile, Row, report
@@ -85,7 +85,7 @@ def _measure(talk: Haystack, folder: Path, found: list[bool]) -> Iterator[tuple[
     yield "recall_p50", float(np.percentile([time for _, time in answers], 50))
 
 
-def _ask(memory: RoleMemory, question: Question) -> tuple[bool, float]:
+def _ask(memory: RoleMessages, question: Question) -> tuple[bool, float]:
     """Ask as the user would; return whether an evidence turn was recalled, and the time in ms."""
     memory.add(UserMessage(question.text, id="asked"))
     started = time.perf_counter()

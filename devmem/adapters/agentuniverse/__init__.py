@@ -14,7 +14,7 @@ if find_spec("agentuniverse") is None:
     )
 
 from devmem.adapters.agentuniverse.conversation import DevmemConversationStorage
-from devmem.adapters.agentuniverse.memory import DevmemChatMemory, DevmemMemory
+from devmem.adapters.agentuniverse.memory import DevmemAgentMemory, DevmemChatMemory
 from devmem.adapters.agentuniverse.storage import DevmemMemoryStorage
 
-__all__ = ["DevmemChatMemory", "DevmemConversationStorage", "DevmemMemory", "DevmemMemoryStorage"]
+__all__ = ["DevmemAgentMemory", "DevmemChatMemory", "DevmemConversationStorage", "DevmemMemoryStorage"]

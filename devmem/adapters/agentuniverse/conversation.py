@@ -16,7 +16,7 @@ from agentuniverse.agent.memory.message import Message
 
 import devmem
 from devmem import Filter
-from devmem.adapters.agentuniverse.storage import FORM, HOST, DevmemStorage, form_of, metadata_of, time_of
+from devmem.adapters.agentuniverse.storage import FORM, HOST, MessageStorage, form_of, metadata_of, time_of
 from devmem.adapters.hosts import writing
 from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.storage import Condition, Order, absent, one_of
@@ -41,7 +41,7 @@ _SHARED_ID: Final = ConversationMessage.model_fields["id"].default
 """Id that every message without one has: its default is computed once."""
 
 
-class DevmemConversationStorage(DevmemStorage):
+class DevmemConversationStorage(MessageStorage):
     """Messages between users, agents, tools, models and knowledge bases, each once by its id.
 
     It belongs in the place of agentUniverse's SQLite, Chroma and Elasticsearch storages of conversations. `devmem log`,

@@ -21,7 +21,7 @@ _FOR_A_SUMMARY: Final = 4
 """Divisor of the budget that gives the budget of a summary."""
 
 
-class DevmemMemory(Memory):
+class DevmemAgentMemory(Memory):
     """A memory component: every storage that it names exists, and what it returns fits `max_tokens`."""
 
     prunes: ClassVar[bool] = False
@@ -129,7 +129,7 @@ class DevmemMemory(Memory):
         return int(get_memory_tokens(list(memories), getattr(self, "agent_llm_name", None)))
 
 
-class DevmemChatMemory(DevmemMemory, ChatMemory):
+class DevmemChatMemory(DevmemAgentMemory, ChatMemory):
     """A chat whose messages stay in the storages: `add` takes the whole chat so far, or what is new in it.
 
     Messages without an id are known by their place among those that say the same, so that a chat that is handed over
@@ -141,7 +141,7 @@ class DevmemChatMemory(DevmemMemory, ChatMemory):
     def add(
         self, message_list: Sequence[Message], session_id: str | None = None, agent_id: str | None = None, **more: Any
     ) -> None:
-        """Add the messages that are not there; raises as `DevmemMemory.add`."""
+        """Add the messages that are not there; raises as `DevmemAgentMemory.add`."""
         named = _named(message_list, session_id, agent_id)
         super().add(named, session_id, agent_id, **more)
         self.messages = self.get_with_no_prune(session_id, agent_id, top_k=max(len(named), _CHAT))

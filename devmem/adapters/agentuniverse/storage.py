@@ -34,7 +34,7 @@ _ROLES: Final[Mapping[str, Role]] = {
 }
 
 
-class DevmemStorage(MemoryStorage):
+class MessageStorage(MemoryStorage):
     """Base of the storages: the memory that they open, and how a component names it."""
 
     store_type: ClassVar[str] = "simple"
@@ -102,7 +102,7 @@ class DevmemStorage(MemoryStorage):
         return self
 
 
-class DevmemMemoryStorage(DevmemStorage):
+class DevmemMemoryStorage(MessageStorage):
     """Messages of sessions and agents, each once by its id; a message without one is a new message each time.
 
     It belongs in the place of agentUniverse's ram, SQLAlchemy, Chroma and Qdrant storages.

@@ -24,7 +24,7 @@ from workflow.graph import GraphExecutor
 
 from devmem import Stage
 from devmem.adapters.chatdev.conversion import ATTACHMENT_KEYS, REPLACED, declared
-from devmem.adapters.chatdev.stores import DevmemMemory, DevmemMemoryManager, Installation, run_in
+from devmem.adapters.chatdev.stores import ChatDevMemory, DevmemMemoryManager, Installation, run_in
 from devmem.config import Attachment, ConfigModel, FieldSpec, field_specs
 from devmem.errors import ConfigError as DevmemConfigError
 from devmem.errors import PluginError
@@ -171,7 +171,7 @@ def _register(name: str, installation: Installation) -> None:
     base = specs[name].config_cls if name in specs else BaseConfig
     for mapping in (entries, specs):
         _installed.callback(_restore, mapping, name, mapping.pop(name, None))
-    make = functools.partial(DevmemMemory, store_type=name, installation=installation)
+    make = functools.partial(ChatDevMemory, store_type=name, installation=installation)
     register_memory_store(name, config_cls=config_class(name, base), factory=make, summary=summary)
 
 

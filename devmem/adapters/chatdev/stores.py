@@ -63,7 +63,7 @@ class Installation:
     """Records what agents are shown; None records nothing."""
 
 
-class DevmemMemory(MemoryBase):  # type: ignore[misc] # ChatDev is not in the environment of the type checkers
+class ChatDevMemory(MemoryBase):  # type: ignore[misc] # ChatDev is not in the environment of the type checkers
     """ChatDev's interface to a store of devmem; it is closed when nothing refers to it any more."""
 
     def __init__(self, store: MemoryStoreConfig, store_type: str, installation: Installation) -> None:
@@ -158,7 +158,7 @@ class DevmemMemoryManager(MemoryManager):  # type: ignore[misc] # ChatDev is not
             ValueError: an attachment names a store that is not there, or limits that cannot be kept.
         """
         super().__init__(attachments, stores)
-        own = {name: store for name, store in self.memories.items() if isinstance(store, DevmemMemory)}
+        own = {name: store for name, store in self.memories.items() if isinstance(store, ChatDevMemory)}
         first = next(iter(own.values()), None)
         self._installation = first.installation if first else Installation()
         self._run = first.run if first else None

@@ -41,7 +41,7 @@ _LEAST_TEXT: Final = 80
 """Characters to which a text is shortened at most, however little of the budget is left."""
 
 
-class Lenient(BaseModel):
+class ToolArguments(BaseModel):
     """Arguments of a tool; models send null, or an empty string, for what they leave out."""
 
     @model_validator(mode="before")
@@ -78,17 +78,17 @@ _Texts: TypeAlias = Annotated[
 ]
 
 
-class RememberArguments(Lenient, NewMemory):
+class RememberArguments(ToolArguments, NewMemory):
     """Arguments of `remember`."""
 
     text: _Texts  # type: ignore[assignment]
 
 
-class RecallArguments(Lenient, SearchForm):
+class RecallArguments(ToolArguments, SearchForm):
     """Arguments of `recall`."""
 
 
-class ForgetArguments(Lenient, RequestModel):
+class ForgetArguments(ToolArguments, RequestModel):
     """Arguments of `forget`."""
 
     ids: Annotated[list[Id], BeforeValidator(_ids)] = Field(
@@ -96,7 +96,7 @@ class ForgetArguments(Lenient, RequestModel):
     )
 
 
-class ListArguments(Lenient, ListForm):
+class ListArguments(ToolArguments, ListForm):
     """Arguments of `list`."""
 
     def matching(self) -> Filter:
@@ -104,7 +104,7 @@ class ListArguments(Lenient, ListForm):
         return super().matching() & Filter(min_trust=LEAST_TRUST)
 
 
-class IdArguments(Lenient, RequestModel):
+class IdArguments(ToolArguments, RequestModel):
     """Arguments of tools for one memory."""
 
     id: Id = Field(description="Id, as recall and list show it.")
@@ -529,14 +529,14 @@ _FOUND: Final = 10
 _TITLE: Final = 80
 
 
-class SearchArguments(Lenient, RequestModel):
+class SearchArguments(ToolArguments, RequestModel):
     """Arguments of `search`."""
 
     query: str = Field(min_length=1, max_length=10_000, description="A question, or words to search for.")
     asked_at: Time | None = Field(default=None, description="The user's time with its zone (ISO), for `yesterday`.")
 
 
-class Found(BaseModel):
+class SearchResult(BaseModel):
     """One result of `search`."""
 
     id: str
@@ -547,10 +547,10 @@ class Found(BaseModel):
 class Results(BaseModel):
     """Result of `search`."""
 
-    results: list[Found]
+    results: list[SearchResult]
 
 
-class Document(Found):
+class Document(SearchResult):
     """Result of `fetch`."""
 
     text: str
@@ -579,8 +579,8 @@ def _fetch(call: ToolContext, asked: IdArguments) -> Answer:
     return _json_answer(Document(**_found(record).model_dump(), text=text, metadata=facts))
 
 
-def _found(record: MemoryItem) -> Found:
-    return Found(id=record.id, title=shorten(one_line(quote_labels(record.text)), _TITLE), url=uri_of(record.id))
+def _found(record: MemoryItem) -> SearchResult:
+    return SearchResult(id=record.id, title=shorten(one_line(quote_labels(record.text)), _TITLE), url=uri_of(record.id))
 
 
 def _json_answer(data: BaseModel) -> Answer:

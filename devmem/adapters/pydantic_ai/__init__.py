@@ -12,15 +12,15 @@ _require("pydantic_ai.toolsets", package="pydantic-ai-slim", extra="pydantic-ai"
 from devmem.adapters.pydantic_ai.toolset import memory_toolset, recalling, remember
 
 if TYPE_CHECKING:
-    from devmem.adapters.pydantic_ai.store import DevmemMemoryStore
+    from devmem.adapters.pydantic_ai.store import DevmemHarnessStore
 
-__all__ = ["DevmemMemoryStore", "memory_toolset", "recalling", "remember"]
+__all__ = ["DevmemHarnessStore", "memory_toolset", "recalling", "remember"]
 
 
 def __getattr__(name: str) -> object:
-    if name != "DevmemMemoryStore":
+    if name != "DevmemHarnessStore":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     _require("pydantic_ai_harness.memory", package="pydantic-ai-harness", extra="pydantic-ai-harness")
-    from devmem.adapters.pydantic_ai.store import DevmemMemoryStore
+    from devmem.adapters.pydantic_ai.store import DevmemHarnessStore
 
-    return DevmemMemoryStore
+    return DevmemHarnessStore

@@ -46,11 +46,11 @@ _MAX_METADATA: Final = 4_096
 """Maximum number of characters of the metadata of a version."""
 
 
-class DevmemMemoryStore:
+class DevmemHarnessStore:
     """Files of the harness's `Memory` capability, in a memory that other programs use at the same time.
 
     ```python
-    Agent(model, capabilities=[Memory(store=DevmemMemoryStore(memory), namespace=lambda run: run.deps.user)])
+    Agent(model, capabilities=[Memory(store=DevmemHarnessStore(memory), namespace=lambda run: run.deps.user)])
     ```
 
     A path `ann/main/MEMORY.md` is the memory file `/memories/ann/main/MEMORY.md` of `devmem.adapters.files`. It

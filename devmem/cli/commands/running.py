@@ -38,7 +38,7 @@ from devmem.model.items import Scope
 from devmem.model.results import Hit
 from devmem.models.chat import Usage
 from devmem.server.requests import RankedMemory
-from devmem.transfer.importing.files import Source
+from devmem.transfer.importing.files import FileReader
 from devmem.workflow.graph import NodeResult, RunResult
 from devmem.workflow.runner import ChatModels, WorkflowRunner, attached_stores, configured_chat_models
 from devmem.workflow.stores import attached_file, open_stores, session_folder
@@ -261,7 +261,7 @@ def _find_inputs(terminal: Terminal, text: str | None, file: Path | None) -> Inp
     if file == Path(STDIN):
         return Inputs(texts=_from_stdin(), total=None)
     if file is not None:
-        texts = [_text(file, number, line) for number, line in Source(file).lines()]
+        texts = [_text(file, number, line) for number, line in FileReader(file).lines()]
         return Inputs(texts=iter(texts), total=len(texts))
     if can_ask():
         return Inputs(texts=_asked_for(terminal), total=None)

@@ -24,8 +24,8 @@ from devmem.search.indexes.scoring import (
     EncodedTerms,
     Hashes,
     Impacts,
-    Postings,
     TermList,
+    TermPostings,
     are_few,
     best_of,
     decode_terms,
@@ -90,7 +90,7 @@ TermLookup = Callable[[int, float], TermList]
 """Returns the postings of a term, given by its hash, with a weight."""
 
 
-class WordQuery:
+class PostingsQuery:
     """The terms of a text and their postings; valid until the index changes."""
 
     def __init__(self, text: QueryText, lookup: TermLookup, texts: Texts, allowed: Mask | None) -> None:
@@ -172,7 +172,7 @@ class Segment:
         """
         return cls(*sorted_by_term(hashes, docs, codes), mean_length)
 
-    def find(self, term: int, mean_length: float) -> Postings | None:
+    def find(self, term: int, mean_length: float) -> TermPostings | None:
         """Return the postings of a term at a mean length of texts; None when it does not occur."""
         at = int(np.searchsorted(self._terms, np.uint64(term)))
         if at == len(self._terms) or int(self._terms[at]) != term:
@@ -180,7 +180,7 @@ class Segment:
         part = slice(int(self._starts[at]), int(self._starts[at + 1]))
         # An impact grows at most as much as the mean length.
         growth = max(1.0, mean_length / max(self._mean_length, 1e-9))
-        return Postings(docs=self.docs[part], codes=self._codes[part], peak=float(self._peaks[at]) * growth)
+        return TermPostings(docs=self.docs[part], codes=self._codes[part], peak=float(self._peaks[at]) * growth)
 
     def has(self, terms: Hashes) -> Mask:
         """Return whether each of some terms occurs."""
@@ -296,7 +296,7 @@ class PostingsIndex:
         if self._texts.dead > max(_FEW, self._texts.used // _MOST_DEAD):
             self.compact()
 
-    def query(self, text: QueryText, allowed: Rows | None = None) -> WordQuery:
+    def query(self, text: QueryText, allowed: Rows | None = None) -> PostingsQuery:
         """Look up the terms of a text, to find rows by them or to score rows; valid until the index changes.
 
         Args:
@@ -306,7 +306,7 @@ class PostingsIndex:
         """
         mask = None if allowed is None else self._texts.mask(allowed)
         if mask is None:
-            return WordQuery(text, self._list, self._texts, None)
+            return PostingsQuery(text, self._list, self._texts, None)
         count, mean = int(np.count_nonzero(mask)), self._texts.mean_length_of(mask)
         table = impact_table(mean)
 
@@ -315,7 +315,7 @@ class PostingsIndex:
             frequency = sum(int(np.count_nonzero(mask[part.docs])) for part in parts)
             return TermList(parts=parts, table=table, texts=count, frequency=frequency, weight=weight)
 
-        return WordQuery(text, lookup, self._texts, mask)
+        return PostingsQuery(text, lookup, self._texts, mask)
 
     def frequencies(self, terms: Sequence[str], allowed: Rows | None = None) -> dict[str, int]:
         """Return the number of rows that each of some terms occurs in, most of which are nowhere.
@@ -355,7 +355,7 @@ class PostingsIndex:
             self._lists_kept[term] = known
         return known
 
-    def _parts(self, term: int, mean: float) -> list[Postings]:
+    def _parts(self, term: int, mean: float) -> list[TermPostings]:
         """Return the postings of a term in each segment."""
         return [part for segment in self._segments if (part := segment.find(term & _COMPARED, mean))]
 

@@ -80,7 +80,7 @@ _SLACK: Final = 1e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Postings:
+class TermPostings:
     """The postings of one term in one segment."""
 
     docs: Docs
@@ -112,7 +112,7 @@ class Postings:
 class TermList:
     """The postings of one term of the query."""
 
-    parts: Sequence[Postings]
+    parts: Sequence[TermPostings]
     """Of ascending positions."""
     table: Impacts
     texts: int

@@ -18,8 +18,8 @@ from pydantic import TypeAdapter
 from devmem.model.items import MemoryItem
 from devmem.model.record_fields import FROM, KIND, TO, WHERE, WITH
 from devmem.text.html import read_page
-from devmem.transfer.importing.files import Source
-from devmem.transfer.importing.records import Origin, digest, text_item
+from devmem.transfer.importing.files import FileReader
+from devmem.transfer.importing.records import Position, digest, text_item
 
 _LOG: Final = logging.getLogger(__name__)
 _KINDS: Final = {"VCALENDAR": "a calendar", "VCARD": "a file of contacts"}
@@ -80,7 +80,7 @@ _CONTACT: Final = {"TEL": "phone", "EMAIL": "email", "ADR": "address", "ORG": "o
 """Names of the lines of a contact's text by the properties of a vCard."""
 
 
-def read_contacts(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+def read_contacts(source: FileReader, origin: Position) -> Iterator[MemoryItem]:
     """Yield an item for each contact of a vCard: its name, and a line for each number, address and note.
 
     Raises:
@@ -107,7 +107,7 @@ def _parts(value: str) -> list[str]:
     return [part.strip() for part in value.split(";") if part.strip()]
 
 
-def read_calendar(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+def read_calendar(source: FileReader, origin: Position) -> Iterator[MemoryItem]:
     """Yield an item for each event; a recurring one is one item, and each changed occurrence another.
 
     Raises:
@@ -122,7 +122,7 @@ def read_calendar(source: Source, origin: Origin) -> Iterator[MemoryItem]:
         origin.leave("entries that are no events (tasks, journals)", others)
 
 
-def _lines(source: Source) -> Iterator[tuple[int, str]]:
+def _lines(source: FileReader) -> Iterator[tuple[int, str]]:
     """Yield the unfolded lines that are not blank, each with the 1-based number of its first line in the file."""
     data = source.data()
     if source.encoding or data.startswith(_WIDE_MARKS):
@@ -137,11 +137,11 @@ def _lines(source: Source) -> Iterator[tuple[int, str]]:
         elif line:
             numbers.append(number)
             lines.append(bytearray(line))
-    text = Source(source.path, source.name).decoded(b"\n".join(lines))
+    text = FileReader(source.path, source.name).decoded(b"\n".join(lines))
     yield from zip(numbers, text.removeprefix("\ufeff").split("\n"), strict=False)
 
 
-def _components(source: Source, origin: Origin, kind: str) -> Iterator[_Component]:
+def _components(source: FileReader, origin: Position, kind: str) -> Iterator[_Component]:
     """Yield the calendars or contacts of a file, each of which ends before the next one begins.
 
     Raises:
@@ -175,7 +175,7 @@ def _components(source: Source, origin: Origin, kind: str) -> Iterator[_Componen
             yield open_parts[0]
 
 
-def _ended(open_parts: list[_Component], name: str, origin: Origin) -> _Component:
+def _ended(open_parts: list[_Component], name: str, origin: Position) -> _Component:
     """Close the innermost part; raises `DataFileError` where it has another name."""
     ended = open_parts.pop()
     if ended.name != name:
@@ -214,7 +214,7 @@ def _unescaped(value: str) -> str:
 class _Events:
     """Makes items of the events of one calendar."""
 
-    def __init__(self, calendar: str, zones: Mapping[str, _Component], default: str, origin: Origin) -> None:
+    def __init__(self, calendar: str, zones: Mapping[str, _Component], default: str, origin: Position) -> None:
         self._calendar, self._zones, self._default, self._origin = calendar, zones, default, origin
         self._known: dict[str, tzinfo | None] = {}
 

@@ -13,11 +13,11 @@ from typing import Any, Final, TypeAlias
 
 from devmem.model.items import MemoryItem
 from devmem.model.times import time_key
-from devmem.transfer.importing.files import LISTS, Source
+from devmem.transfer.importing.files import LISTS, FileReader
 from devmem.transfer.importing.records import (
+    ChatTurn,
     Line,
-    Origin,
-    Turn,
+    Position,
     digest,
     numbered,
     read_each,
@@ -29,7 +29,7 @@ from devmem.transfer.importing.records import (
     with_files,
 )
 
-_Nodes: TypeAlias = list[tuple[Mapping[str, Any], Origin]]
+_Nodes: TypeAlias = list[tuple[Mapping[str, Any], Position]]
 _Reader: TypeAlias = Callable[[Iterable[Line]], Iterator[MemoryItem]]
 NOT_SAID: Final = "prompts, thoughts, and calls and results of tools"
 """Reason for which messages of conversations are left out."""
@@ -94,7 +94,7 @@ def _first_list(raw: object, keys: Iterable[str]) -> tuple[str, Sequence[object]
 
 def _conversations(
     messages_of: Callable[[object], tuple[str, Sequence[object]]],
-    turn: Callable[[str, Any, Origin], Turn | str],
+    turn: Callable[[str, Any, Position], ChatTurn | str],
 ) -> _Reader:
     """Return a reader of objects with lists of messages, each a conversation, or of messages that are one together.
 
@@ -107,7 +107,7 @@ def _conversations(
         seen: Counter[str] = Counter()
         single: list[Line] = []
 
-        def read_one(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+        def read_one(raw: object, origin: Position) -> Iterator[MemoryItem]:
             key, messages = messages_of(raw)
             if not key or not isinstance(raw, Mapping):
                 single.append((raw, origin))
@@ -124,13 +124,13 @@ def _conversations(
     return read
 
 
-def _openai_turn(name: str, raw: object, origin: Origin) -> Turn | str:
+def _openai_turn(name: str, raw: object, origin: Position) -> ChatTurn | str:
     form = f"a message with one of the roles {', '.join(_OPENAI_ROLES)}"
     raw = shaped(raw, lambda message: message.get("role") in _OPENAI_ROLES, form, origin)
     speaker, key = speaker_of(raw["role"]), time_key(raw)
     if speaker is None:
         return NOT_SAID
-    return Turn(
+    return ChatTurn(
         text=text_of_content(raw.get("content"), origin),
         speaker=speaker,
         time=origin.event_time(key, raw[key]) if key else None,
@@ -139,14 +139,14 @@ def _openai_turn(name: str, raw: object, origin: Origin) -> Turn | str:
     )
 
 
-def _sharegpt_turn(name: str, raw: object, origin: Origin) -> Turn | str:
+def _sharegpt_turn(name: str, raw: object, origin: Position) -> ChatTurn | str:
     raw = shaped(raw, _is_sharegpt_turn, "a conversation whose turns have `from` and `value`", origin)
     if (speaker := speaker_of(raw["from"])) is None:
         return NOT_SAID
-    return Turn(text=text_of_content(raw["value"], origin), speaker=speaker, conversation=name)
+    return ChatTurn(text=text_of_content(raw["value"], origin), speaker=speaker, conversation=name)
 
 
-def _langchain_turn(name: str, raw: object, origin: Origin) -> Turn | str:
+def _langchain_turn(name: str, raw: object, origin: Position) -> ChatTurn | str:
     if (plain := _langchain_message(raw)) is None:
         raise origin.error("expected a message of LangChain, or an object with `messages`")
     kind, fields = plain
@@ -154,7 +154,7 @@ def _langchain_turn(name: str, raw: object, origin: Origin) -> Turn | str:
     if speaker is None:
         return NOT_SAID
     own = fields.get("id")
-    return Turn(
+    return ChatTurn(
         text=text_of_content(fields.get("content"), origin),
         speaker=speaker,
         id=own if isinstance(own, str) and len(own) >= _ID_LENGTH else None,
@@ -197,19 +197,19 @@ def is_chatgpt(raw: object) -> bool:
     return isinstance(raw, Mapping) and isinstance(raw.get("mapping"), Mapping) and "title" in raw
 
 
-def chatgpt_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+def chatgpt_items(raw: object, origin: Position) -> Iterator[MemoryItem]:
     """Yield an item for each message of the branch that is shown."""
     chat = shaped(raw, is_chatgpt, "a conversation with `title` and `mapping`", origin)
     name = str(chat.get("conversation_id") or chat.get("id") or origin.entry)
 
-    def turn(message: Mapping[str, Any], here: Origin) -> Turn | str:
+    def turn(message: Mapping[str, Any], here: Position) -> ChatTurn | str:
         content, about, author = message.get("content"), message.get("metadata"), message.get("author")
         is_hidden = isinstance(about, Mapping) and about.get("is_visually_hidden_from_conversation")
         kind = content.get("content_type") if isinstance(content, Mapping) else None
         speaker = speaker_of(author.get("role")) if isinstance(author, Mapping) else None
         if kind not in _SAID or is_hidden or message.get("recipient", "all") != "all" or speaker is None:
             return NOT_SAID
-        return Turn(
+        return ChatTurn(
             text=text_of_content(content, here),
             speaker=speaker,
             id=str(message["id"]) if message.get("id") else None,
@@ -223,7 +223,7 @@ def chatgpt_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
     yield from turn_items(messages, turn)
 
 
-def _shown_branch(nodes: Mapping[str, Any], last: object, parent: str, origin: Origin) -> _Nodes:
+def _shown_branch(nodes: Mapping[str, Any], last: object, parent: str, origin: Position) -> _Nodes:
     """Return the nodes of a tree from the first message to the one that is shown last.
 
     Args:
@@ -261,18 +261,18 @@ def is_open_webui(raw: object) -> bool:
     return isinstance(history, Mapping) and isinstance(history.get("messages"), Mapping)
 
 
-def open_webui_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+def open_webui_items(raw: object, origin: Position) -> Iterator[MemoryItem]:
     """Yield an item for each message of the branch that is shown."""
     whole = shaped(raw, is_open_webui, "a chat with `history` and its `messages`", origin)
     chat = whole["chat"]
     title, name = whole.get("title") or chat.get("title"), str(whole.get("id") or chat.get("id") or origin.entry)
 
-    def turn(message: Mapping[str, Any], here: Origin) -> Turn | str:
+    def turn(message: Mapping[str, Any], here: Position) -> ChatTurn | str:
         if (speaker := speaker_of(message.get("role"))) is None:
             return NOT_SAID
         files = [one.get("name") for one in message.get("files") or () if isinstance(one, Mapping)]
         said = _THOUGHTS.sub("", text_of_content(message.get("content"), here))
-        return Turn(
+        return ChatTurn(
             text=with_files(said.strip(), files),
             speaker=speaker,
             id=str(message["id"]) if message.get("id") else None,
@@ -294,16 +294,16 @@ def is_claude(raw: object) -> bool:
     return isinstance(raw, Mapping) and isinstance(raw.get("chat_messages"), list)
 
 
-def claude_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+def claude_items(raw: object, origin: Position) -> Iterator[MemoryItem]:
     """Yield an item for each message."""
     chat = shaped(raw, is_claude, "an object with a list `chat_messages`", origin)
 
-    def turn(message: Mapping[str, Any], here: Origin) -> Turn | str:
+    def turn(message: Mapping[str, Any], here: Position) -> ChatTurn | str:
         if (speaker := speaker_of(message.get("sender"))) is None:
             raise here.error(f"'sender': expected 'human' or 'assistant', found {message.get('sender')!r}")
         said = text_of_content(message.get("content"), here) or text_of_content(message.get("text"), here)
         files = [one for key in ("attachments", "files") for one in message.get(key) or () if isinstance(one, Mapping)]
-        return Turn(
+        return ChatTurn(
             text=with_files(said, [one.get("file_name") for one in files]),
             speaker=speaker,
             id=str(message["uuid"]) if message.get("uuid") else None,
@@ -334,10 +334,10 @@ def read_slack(lines: Iterable[Line]) -> Iterator[MemoryItem]:
     `users.json` has the names of the users.
     """
     messages = list(lines)
-    origin = next((origin for _, origin in messages), Origin(path=Path()))
+    origin = next((origin for _, origin in messages), Position(path=Path()))
     channel = origin.path.parent.name if _DAY.fullmatch(origin.path.name) else None
     users = (origin.file or origin.path).parent.parent / "users.json"
-    document = Source(users).document() if users.is_file() else None
+    document = FileReader(users).document() if users.is_file() else None
     names: dict[str, str] = {}
     for raw in chain(document if isinstance(document, list) else (), (raw for raw, _ in messages)):
         profile = raw.get("profile", raw.get("user_profile")) if isinstance(raw, Mapping) else None
@@ -348,12 +348,12 @@ def read_slack(lines: Iterable[Line]) -> Iterator[MemoryItem]:
     yield from turn_items(messages, partial(_slack_turn, names, channel))
 
 
-def _slack_turn(names: Mapping[str, str], channel: str | None, raw: object, origin: Origin) -> Turn | str:
+def _slack_turn(names: Mapping[str, str], channel: str | None, raw: object, origin: Position) -> ChatTurn | str:
     raw = shaped(raw, is_slack, "a message with `ts`", origin)
     if raw.get("subtype") not in _SLACK_SAID:
         return "notices of the program"
     user = str(raw.get("user") or raw.get("bot_id") or "")
-    return Turn(
+    return ChatTurn(
         text=_slack_text(raw, names),
         speaker=names.get(user) or str(raw.get("username") or user),
         id=digest(channel, raw["ts"], user, raw.get("text")),

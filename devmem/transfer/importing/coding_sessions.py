@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from devmem.model.items import MemoryItem
 from devmem.transfer.importing.chats import NOT_SAID
-from devmem.transfer.importing.records import Line, Origin, Turn, shaped, speaker_of, text_of_content, turn_items
+from devmem.transfer.importing.records import ChatTurn, Line, Position, shaped, speaker_of, text_of_content, turn_items
 
 _OF_CLAUDE_CODE: Final = frozenset({"uuid", "sessionId", "message"})
 _OF_CODEX: Final = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
@@ -38,7 +38,7 @@ def is_codex(raw: object) -> bool:
     return isinstance(raw, Mapping) and raw.get("type") in _OF_CODEX and isinstance(raw.get("payload"), Mapping)
 
 
-def _own_words(speaker: str | None, content: object, origin: Origin) -> str:
+def _own_words(speaker: str | None, content: object, origin: Position) -> str:
     """Return what the speaker said; empty where the program said it."""
     text = "" if speaker is None else text_of_content(content, origin)
     return _PUT_IN.sub("", text).strip() if speaker == "user" else text
@@ -49,10 +49,10 @@ def read_claude_code(lines: Iterable[Line]) -> Iterator[MemoryItem]:
     return turn_items(lines, _claude_code_turn)
 
 
-def _claude_code_turn(raw: Mapping[str, Any], origin: Origin) -> Turn | str:
+def _claude_code_turn(raw: Mapping[str, Any], origin: Position) -> ChatTurn | str:
     if raw.get("type") == "summary" and isinstance(raw.get("summary"), str):
         about = {"kind": "summary", "summary_of": str(raw.get("leafUuid") or "") or None}
-        return Turn(text=raw["summary"], speaker="", metadata=about)
+        return ChatTurn(text=raw["summary"], speaker="", metadata=about)
     if not is_claude_code(raw) or raw.get("isMeta") or raw.get("isSidechain"):
         return "notes of the program, and messages of subagents"
     message = raw["message"]
@@ -61,7 +61,7 @@ def _claude_code_turn(raw: Mapping[str, Any], origin: Origin) -> Turn | str:
     if not (text := _own_words(speaker, message.get("content"), origin)):
         return NOT_SAID
     folder = {"folder": raw["cwd"]} if raw.get("cwd") else {}
-    return Turn(
+    return ChatTurn(
         text=text,
         # The program writes a summary in the user's place.
         speaker="" if is_summary else str(speaker),
@@ -77,7 +77,7 @@ def read_codex(lines: Iterable[Line]) -> Iterator[MemoryItem]:
     session: str | None = None
     folder: dict[str, Any] = {}
 
-    def turn(raw: object, origin: Origin) -> Turn | str:
+    def turn(raw: object, origin: Position) -> ChatTurn | str:
         nonlocal session, folder
         form = "an entry with `type` and `payload`"
         raw = shaped(raw, lambda entry: isinstance(entry.get("payload"), Mapping), form, origin)
@@ -90,7 +90,7 @@ def read_codex(lines: Iterable[Line]) -> Iterator[MemoryItem]:
         speaker = speaker_of(payload.get("role"))
         if not (text := _own_words(speaker, payload.get("content"), origin)):
             return NOT_SAID
-        return Turn(
+        return ChatTurn(
             text=text,
             speaker=str(speaker),
             time=origin.event_time("timestamp", raw.get("timestamp")),

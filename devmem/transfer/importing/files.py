@@ -75,7 +75,7 @@ class _Unpacked(io.RawIOBase):
 
 
 @dataclass(slots=True)
-class Source:
+class FileReader:
     """A data file. Every method that reads raises `DataFileError`, which names it, where it cannot be read."""
 
     path: Path
@@ -343,7 +343,7 @@ class Source:
 class LongList(Sequence[object]):
     """A list of records in a large document, which are read from the file whenever it is iterated."""
 
-    def __init__(self, source: Source, path: str, first: int) -> None:
+    def __init__(self, source: FileReader, path: str, first: int) -> None:
         self._source, self.path, self._first = source, path, first
         self.length = 0
 

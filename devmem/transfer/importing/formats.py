@@ -14,13 +14,13 @@ from devmem.model.times import DateOrder
 from devmem.storage.pending import DELIVERY, WRITE, pending_rows
 from devmem.transfer.importing import chats, coding_sessions, memories, phone_chats
 from devmem.transfer.importing.calendars import is_calendar, is_contacts, read_calendar, read_contacts
-from devmem.transfer.importing.files import LISTS, FileFormat, Source, parse_json
+from devmem.transfer.importing.files import LISTS, FileFormat, FileReader, parse_json
 from devmem.transfer.importing.mails import is_mail, is_mbox, read_eml, read_mbox
 from devmem.transfer.importing.prose import is_html, read_html, read_markdown, read_text, text_items
 from devmem.transfer.importing.records import (
     LeftOut,
     Line,
-    Origin,
+    Position,
     Record,
     RecordIds,
     looks_like_record,
@@ -77,8 +77,8 @@ def open_data(
         DataFileError: it cannot be read, or its format is unrecognised. Consuming the records raises it too, and where
             none of them can be used.
     """
-    source = Source(Path(path), Path(name) if name else None, encoding)
-    origin = Origin(path=source.shown, file=source.path, dates=DateOrder(dates) if dates else None)
+    source = FileReader(Path(path), Path(name) if name else None, encoding)
+    origin = Position(path=source.shown, file=source.path, dates=DateOrder(dates) if dates else None)
     wanted, size = FileFormat(format), source.size()
     fields: tuple[str, ...] = ()
     found = _format_of(source) if wanted is FileFormat.AUTO else wanted
@@ -104,7 +104,7 @@ def open_data(
     )
 
 
-def _each(records: Iterator[Record], origin: Origin) -> Iterator[Record]:
+def _each(records: Iterator[Record], origin: Position) -> Iterator[Record]:
     """Yield the records; raises the first error where every record has one, and otherwise logs them."""
     count, unusable = 0, origin.left_out.unusable
     try:
@@ -130,7 +130,7 @@ def read_records(path: str | Path, format: FileFormat | str = FileFormat.AUTO) -
         raise unusable.first[0]
 
 
-def _format_of(source: Source) -> FileFormat:
+def _format_of(source: FileReader) -> FileFormat:
     """Return the format of a file; AUTO for JSON, whose content decides."""
     if is_database(source.head()):
         return FileFormat.OUTBOX
@@ -161,15 +161,15 @@ def _format_of(source: Source) -> FileFormat:
     )
 
 
-def _is_json(source: Source) -> bool:
+def _is_json(source: FileReader) -> bool:
     """Whether a text that may begin as JSON is JSON, as far as its first value."""
     try:
-        return next(_json_lines(source, Origin(path=source.shown)), None) is not None
+        return next(_json_lines(source, Position(path=source.shown)), None) is not None
     except DataFileError:
         return False
 
 
-def _beginning(source: Source) -> bytes:
+def _beginning(source: FileReader) -> bytes:
     return source.head().removeprefix(b"\xef\xbb\xbf").lstrip()
 
 
@@ -177,7 +177,7 @@ def _known_formats() -> str:
     return ", ".join(one.value for one in FileFormat if one is not FileFormat.AUTO)
 
 
-def _json_lines(source: Source, origin: Origin) -> Iterator[Line]:
+def _json_lines(source: FileReader, origin: Position) -> Iterator[Line]:
     """Yield the values of a JSON file: the elements of its list, its lines, or the one object that it is."""
     head = _beginning(source)
     if head.startswith(b"["):
@@ -195,7 +195,7 @@ def _json_lines(source: Source, origin: Origin) -> Iterator[Line]:
         yield from _parsed(source.raw_lines(), origin)
 
 
-def _parsed(lines: Iterable[tuple[int, bytes]], origin: Origin) -> Iterator[Line]:
+def _parsed(lines: Iterable[tuple[int, bytes]], origin: Position) -> Iterator[Line]:
     """Yield the values of lines that are not blank, and an error for each that is not JSON."""
     for number, raw in lines:
         here = replace(origin, line=number)
@@ -208,17 +208,17 @@ def _parsed(lines: Iterable[tuple[int, bytes]], origin: Origin) -> Iterator[Line
             yield here.error(f"the line is not JSON: {getattr(error, 'msg', error)}"), here
 
 
-def _has_lines(source: Source) -> bool:
+def _has_lines(source: FileReader) -> bool:
     """Whether the first or the second line of a file is a value of JSON by itself."""
     try:
-        values = _parsed(islice(source.raw_lines(), 2), Origin(path=source.shown))
+        values = _parsed(islice(source.raw_lines(), 2), Position(path=source.shown))
         return any(not isinstance(raw, DataFileError) for raw, _ in values)
     except DataFileError:
         # A line of any length may be one document.
         return False
 
 
-def _format_of_json(heads: list[Line], source: Source) -> FileFormat:
+def _format_of_json(heads: list[Line], source: FileReader) -> FileFormat:
     """Return the format of JSON; raises `DataFileError` where its first values are of none."""
     readable = [line for line in heads if not isinstance(line[0], DataFileError)]
     found = next((name for name, (is_one, _) in _JSON.items() if is_one(readable)), None)
@@ -253,7 +253,7 @@ def _either(one: _Test, other: _Test) -> _Test:
     return lambda heads: one(heads) or other(heads)
 
 
-def _each_value(read: Callable[[Any, Origin], Iterator[Record]]) -> Callable[[Iterable[Line]], Iterator[Record]]:
+def _each_value(read: Callable[[Any, Position], Iterator[Record]]) -> Callable[[Iterable[Line]], Iterator[Record]]:
     """Return a reader of lines that are independent of one another."""
     return lambda lines: read_each(lines, read)
 
@@ -261,7 +261,7 @@ def _each_value(read: Callable[[Any, Origin], Iterator[Record]]) -> Callable[[It
 def _read_plain(lines: Iterable[Line]) -> Iterator[Record]:
     ids = RecordIds()
 
-    def records(raw: object, origin: Origin) -> Iterator[Record]:
+    def records(raw: object, origin: Position) -> Iterator[Record]:
         if isinstance(raw, Mapping) and _is_file_index(raw):
             # The index of DevAll's file memory, whose chunks are items.
             yield from read_each(numbered(raw["contents"], origin.at("contents")), records)
@@ -306,7 +306,7 @@ _JSON: Final[Mapping[FileFormat, tuple[_Test, Callable[[Iterable[Line]], Iterato
 """Formats of JSON, in the order in which their tests are tried on the first values of a file, and their readers."""
 
 
-def _read_outbox(source: Source, origin: Origin) -> Iterator[Record]:
+def _read_outbox(source: FileReader, origin: Position) -> Iterator[Record]:
     try:
         bodies = [row.payload for row in pending_rows(source.path, WRITE, DELIVERY)]
     except OutboxError as error:
@@ -314,7 +314,7 @@ def _read_outbox(source: Source, origin: Origin) -> Iterator[Record]:
     return _read_plain(_parsed(((at, body.encode()) for at, body in enumerate(bodies, start=1)), origin))
 
 
-_READERS: Final[Mapping[FileFormat, Callable[[Source, Origin], Iterator[Record]]]] = {
+_READERS: Final[Mapping[FileFormat, Callable[[FileReader, Position], Iterator[Record]]]] = {
     FileFormat.OUTBOX: _read_outbox,
     FileFormat.HTML: read_html,
     FileFormat.ICS: read_calendar,

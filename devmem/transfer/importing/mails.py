@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from devmem.model.items import MemoryItem
 from devmem.model.record_fields import WITH
-from devmem.transfer.importing.files import LARGEST_WHOLE, Source, decode_as_declared
+from devmem.transfer.importing.files import LARGEST_WHOLE, FileReader, decode_as_declared
 from devmem.transfer.importing.mail_text import is_forward, own_words, text_of_mail
-from devmem.transfer.importing.records import Origin, Turn, digest, turn_items
+from devmem.transfer.importing.records import ChatTurn, Position, digest, turn_items
 
 _LOG: Final = logging.getLogger(__name__)
 _UTF8_MARK: Final = b"\xef\xbb\xbf"
@@ -75,7 +75,7 @@ class _Mailbox:
     """Addresses, in lower case, to which mails were delivered."""
 
 
-def read_eml(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+def read_eml(source: FileReader, origin: Position) -> Iterator[MemoryItem]:
     """Yield the item of a mail; none where it has neither a text nor a subject nor an attachment.
 
     Raises:
@@ -88,7 +88,7 @@ def read_eml(source: Source, origin: Origin) -> Iterator[MemoryItem]:
     yield from _items(mails, _survey(mails, origin), origin, source.encoding)
 
 
-def read_mbox(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+def read_mbox(source: FileReader, origin: Position) -> Iterator[MemoryItem]:
     """Yield an item for each mail in a mailbox that has a text.
 
     A mail whose end is missing is read as far as it goes, and named in the log.
@@ -100,7 +100,7 @@ def read_mbox(source: Source, origin: Origin) -> Iterator[MemoryItem]:
     yield from _items(_split(source, origin), mailbox, origin, source.encoding)
 
 
-def _survey(mails: Iterable[_Raw], origin: Origin) -> _Mailbox:
+def _survey(mails: Iterable[_Raw], origin: Position) -> _Mailbox:
     count = 0
     parents: dict[str, str] = {}
     owners: set[str] = set()
@@ -114,7 +114,7 @@ def _survey(mails: Iterable[_Raw], origin: Origin) -> _Mailbox:
     return _Mailbox(count, parents, frozenset(owners))
 
 
-def _split(source: Source, origin: Origin) -> Iterator[_Raw]:
+def _split(source: FileReader, origin: Position) -> Iterator[_Raw]:
     """Yield the mails of a mailbox, which begin with `From SENDER DATE` above a header."""
     number, start, separator = 0, 0, b""
     data = bytearray()
@@ -146,8 +146,8 @@ def _split(source: Source, origin: Origin) -> Iterator[_Raw]:
         yield _Raw(number, start, separator.decode("ascii", "replace"), bytes(data))
 
 
-def _items(mails: Iterable[_Raw], mailbox: _Mailbox, origin: Origin, encoding: str | None) -> Iterator[MemoryItem]:
-    def turn(raw: _Raw, here: Origin) -> Turn:
+def _items(mails: Iterable[_Raw], mailbox: _Mailbox, origin: Position, encoding: str | None) -> Iterator[MemoryItem]:
+    def turn(raw: _Raw, here: Position) -> ChatTurn:
         message = _parsed(raw, here)
         is_last, reason = raw.number == mailbox.count, ""
         if is_last and _HEADERS_END.search(raw.data) is None:
@@ -162,7 +162,7 @@ def _items(mails: Iterable[_Raw], mailbox: _Mailbox, origin: Origin, encoding: s
     yield from (replace(item, indexed_fields=_SEARCHED) for item in turn_items(each, turn))
 
 
-def _parsed(raw: _Raw, origin: Origin, *, only_headers: bool = False) -> Message:
+def _parsed(raw: _Raw, origin: Position, *, only_headers: bool = False) -> Message:
     """Parse a mail; raises `DataFileError` where its parts nest too deeply."""
     end = _HEADERS_END.search(raw.data, 0, _LARGEST_HEADERS)
     head = raw.data[: end.end() if end else _LARGEST_HEADERS]
@@ -176,7 +176,7 @@ def _parsed(raw: _Raw, origin: Origin, *, only_headers: bool = False) -> Message
         raise origin.error("its parts nest too deeply") from error
 
 
-def _turn(raw: _Raw, message: Message, mailbox: _Mailbox, origin: Origin, encoding: str | None) -> Turn:
+def _turn(raw: _Raw, message: Message, mailbox: _Mailbox, origin: Position, encoding: str | None) -> ChatTurn:
     subject = _header(message, "subject")
     sender, address = _sender(message)
     text, attached = text_of_mail(message, encoding)
@@ -195,7 +195,7 @@ def _turn(raw: _Raw, message: Message, mailbox: _Mailbox, origin: Origin, encodi
         "labels": [label.strip() for label in _header(message, "x-gmail-labels").split(",") if label.strip()],
         "message_id": own,
     }
-    return Turn(
+    return ChatTurn(
         text=words or subject or "\n".join(f"[file: {name}]" for name in attached),
         speaker=sender or address,
         id=digest("mail", own, address, _header(message, "date")) if own else None,
@@ -227,7 +227,7 @@ def _own_id(message: Message) -> str:
     return found[1] if found else raw[:500].strip()
 
 
-def _time(raw: _Raw, message: Message, origin: Origin) -> float | None:
+def _time(raw: _Raw, message: Message, origin: Position) -> float | None:
     """Return the time of a mail, in seconds since the epoch: of its `Date`, or else of the line above it."""
     written = _header(message, "date")
     below = re.search(r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\b.*", raw.separator)

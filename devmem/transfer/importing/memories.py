@@ -22,7 +22,7 @@ from devmem.text.analysis import SUMMARY_LENGTH, shorten
 from devmem.transfer.importing.files import LISTS
 from devmem.transfer.importing.records import (
     Line,
-    Origin,
+    Position,
     digest,
     numbered,
     read_each,
@@ -42,7 +42,7 @@ def is_export(raw: object) -> bool:
     return isinstance(raw, Mapping) and raw.get("format") == FORMAT
 
 
-def exported_fields(document: object, origin: Origin) -> tuple[str, ...]:
+def exported_fields(document: object, origin: Position) -> tuple[str, ...]:
     """Return the fields by which an exported store was searched; none of any other document.
 
     Raises:
@@ -56,7 +56,7 @@ def exported_fields(document: object, origin: Origin) -> tuple[str, ...]:
     return tuple(fields)
 
 
-def exported_items(document: object, origin: Origin) -> Iterator[MemoryItem]:
+def exported_items(document: object, origin: Position) -> Iterator[MemoryItem]:
     """Yield the items exactly as they were, without vectors: nothing says which model made them."""
     form = f"an object with `format` = {FORMAT!r} and `items`"
     document = shaped(document, lambda raw: is_export(raw) and isinstance(raw.get("items"), LISTS), form, origin)
@@ -68,7 +68,7 @@ def exported_items(document: object, origin: Origin) -> Iterator[MemoryItem]:
     yield from read_each(numbered(items, origin.at("items")), _exported_item)
 
 
-def _exported_item(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+def _exported_item(raw: object, origin: Position) -> Iterator[MemoryItem]:
     raw = shaped(raw, lambda item: isinstance(item.get("id"), str), "an item with an `id`", origin)
     try:
         yield load_item({key: value for key, value in raw.items() if key != "embedding"})
@@ -89,7 +89,7 @@ def is_mem0(raw: object) -> bool:
     return isinstance(one, Mapping) and {"id", "memory"} <= one.keys()
 
 
-def mem0_items(raw: Mapping[str, Any], origin: Origin) -> Iterator[MemoryItem]:
+def mem0_items(raw: Mapping[str, Any], origin: Position) -> Iterator[MemoryItem]:
     """Yield an item for each memory, under its id."""
     if isinstance(raw.get("results"), LISTS):
         yield from read_each(numbered(raw["results"], origin), mem0_items)
@@ -129,10 +129,10 @@ def read_metagpt(lines: Iterable[Line]) -> Iterator[MemoryItem]:
     """Yield an item for each message, and one for the summary of a brain memory."""
     seen: Counter[str] = Counter()
 
-    def messages(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+    def messages(raw: object, origin: Position) -> Iterator[MemoryItem]:
         yield _item_of_message(raw, origin, seen)
 
-    def documents(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+    def documents(raw: object, origin: Position) -> Iterator[MemoryItem]:
         if is_metagpt_message(raw):
             yield from messages(raw, origin)
             return
@@ -174,7 +174,7 @@ def _unwrapped(raw: object) -> object:
     return raw["message"] if isinstance(raw, Mapping) and {"message", "priority"} == raw.keys() else raw
 
 
-def _item_of_message(raw: object, origin: Origin, seen: Counter[str]) -> MemoryItem:
+def _item_of_message(raw: object, origin: Position, seen: Counter[str]) -> MemoryItem:
     try:
         raw = _unwrapped(raw)
     except (ValueError, RecursionError) as error:
@@ -210,7 +210,7 @@ def is_mcp_memory(raw: object) -> bool:
     return is_relation or (raw.get("type") == "entity" and {"name", "observations"} <= raw.keys())
 
 
-def mcp_memory_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+def mcp_memory_items(raw: object, origin: Position) -> Iterator[MemoryItem]:
     """Yield an item for each observation of an entity, for an entity without any, and for each relation."""
     raw = shaped(raw, is_mcp_memory, "an entity with `name` and `observations`, or a relation", origin)
     if raw["type"] == "relation":
@@ -232,7 +232,7 @@ def is_keep(raw: object) -> bool:
     return isinstance(raw, Mapping) and {"isTrashed", "userEditedTimestampUsec"} <= raw.keys()
 
 
-def keep_items(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+def keep_items(raw: object, origin: Position) -> Iterator[MemoryItem]:
     """Yield the item of a note that is not in the trash: its title, its text and its list."""
     raw = shaped(raw, is_keep, "a note of Google Keep", origin)
     if raw["isTrashed"]:

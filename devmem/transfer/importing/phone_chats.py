@@ -13,11 +13,11 @@ from typing import Any, Final, TypeAlias
 from devmem.errors import DateOrderError
 from devmem.model.items import MemoryItem
 from devmem.model.times import DateOrder, NumericDate, numeric_date
-from devmem.transfer.importing.files import LISTS, Source
+from devmem.transfer.importing.files import LISTS, FileReader
 from devmem.transfer.importing.records import (
+    ChatTurn,
     Line,
-    Origin,
-    Turn,
+    Position,
     listed,
     numbered,
     read_each,
@@ -61,7 +61,7 @@ _NAME: Final = re.compile(r"^(?:WhatsApp Chat (?:with|-) |Chat de WhatsApp con |
 
 
 @dataclass(frozen=True, slots=True)
-class _Message:
+class _ChatMessage:
     """A message as the file has it."""
 
     line: int
@@ -83,7 +83,7 @@ def _dated(line: str) -> tuple[NumericDate, str] | None:
     return (date, found["rest"]) if found and date else None
 
 
-def read_whatsapp(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+def read_whatsapp(source: FileReader, origin: Position) -> Iterator[MemoryItem]:
     """Yield an item for each message; notices, deleted messages, and attachments without words are left out.
 
     Args:
@@ -100,20 +100,20 @@ def read_whatsapp(source: Source, origin: Origin) -> Iterator[MemoryItem]:
     yield from turn_items(lines, partial(_whatsapp_turn, order, name))
 
 
-def _messages(lines: Iterable[str]) -> Iterator[_Message]:
-    last: _Message | None = None
+def _messages(lines: Iterable[str]) -> Iterator[_ChatMessage]:
+    last: _ChatMessage | None = None
     for number, line in enumerate(lines, start=1):
         if found := _dated(line):
             if last is not None:
                 yield last
-            last = _Message(number, found[0], [found[1]])
+            last = _ChatMessage(number, found[0], [found[1]])
         elif last is not None:
             last.text.append(line.translate(_MARKS).rstrip())
     if last is not None:
         yield last
 
 
-def _order_of(messages: Sequence[_Message], origin: Origin) -> DateOrder:
+def _order_of(messages: Sequence[_ChatMessage], origin: Position) -> DateOrder:
     """Return the order of day and month that most dates have, or else that in which fewer of them go back in time."""
     dates = [replace(message.date, clock=(0, 0, 0)) for message in messages if not message.date.means_one_day()]
     certain = Counter(order for date in dates for order in date.orders() if len(date.orders()) == 1)
@@ -132,7 +132,7 @@ def _order_of(messages: Sequence[_Message], origin: Origin) -> DateOrder:
     return ranked[0]
 
 
-def _whatsapp_turn(order: DateOrder, name: str, message: _Message, origin: Origin) -> Turn | str:
+def _whatsapp_turn(order: DateOrder, name: str, message: _ChatMessage, origin: Position) -> ChatTurn | str:
     said = _SAID.fullmatch("\n".join(message.text))
     if said is None:
         return _NOTICES
@@ -142,7 +142,7 @@ def _whatsapp_turn(order: DateOrder, name: str, message: _Message, origin: Origi
         raise origin.error(f"the date does not exist ({error}); is `--dates {order}` right?") from error
     text, reason = _own_words(said["text"])
     speaker = said["speaker"].strip(f" {_OF_PROGRAM}")
-    return reason or Turn(text=text, speaker=speaker, time=time, conversation=name)
+    return reason or ChatTurn(text=text, speaker=speaker, time=time, conversation=name)
 
 
 def _own_words(text: str) -> tuple[str, str]:
@@ -172,7 +172,7 @@ def is_telegram(raw: object) -> bool:
     )
 
 
-def _chats(turn: Callable[[Mapping[str, Any], Any, Origin], Turn | str], step: int = 1) -> _Reader:
+def _chats(turn: Callable[[Mapping[str, Any], Any, Position], ChatTurn | str], step: int = 1) -> _Reader:
     """Return a reader of objects that are chats with `messages`, or that have such chats under `chats`.
 
     Args:
@@ -180,7 +180,7 @@ def _chats(turn: Callable[[Mapping[str, Any], Any, Origin], Turn | str], step: i
         step: -1 where the newest message stands first.
     """
 
-    def read_chat(raw: Any, origin: Origin) -> Iterator[MemoryItem]:  # noqa: ANN401 - any value of JSON
+    def read_chat(raw: Any, origin: Position) -> Iterator[MemoryItem]:  # noqa: ANN401 - any value of JSON
         if isinstance(raw, Mapping) and isinstance(chats := raw.get("chats"), Mapping):
             yield from read_each(numbered(listed(chats, "list", origin), origin.at("chats.list")), read_chat)
             return
@@ -191,10 +191,10 @@ def _chats(turn: Callable[[Mapping[str, Any], Any, Origin], Turn | str], step: i
     return lambda lines: read_each(lines, read_chat)
 
 
-def _telegram_turn(chat: Mapping[str, Any], raw: Mapping[str, Any], origin: Origin) -> Turn | str:
+def _telegram_turn(chat: Mapping[str, Any], raw: Mapping[str, Any], origin: Position) -> ChatTurn | str:
     if raw.get("type") != "message":
         return _NOTICES
-    return Turn(
+    return ChatTurn(
         text=_telegram_text(raw.get("text")),
         speaker=str(raw.get("from") or raw.get("from_id") or ""),
         id=f"telegram/{chat.get('id')}/{raw['id']}" if raw.get("id") is not None else None,
@@ -217,13 +217,13 @@ def is_discord(raw: object) -> bool:
     return isinstance(raw, Mapping) and {"guild", "channel", "messages"} <= raw.keys()
 
 
-def _discord_turn(chat: Mapping[str, Any], raw: object, origin: Origin) -> Turn | str:
+def _discord_turn(chat: Mapping[str, Any], raw: object, origin: Position) -> ChatTurn | str:
     raw = shaped(raw, lambda message: isinstance(message.get("author"), Mapping), "a message with an `author`", origin)
     if raw.get("type") not in ("Default", "Reply", None):
         return _NOTICES
     channel = chat["channel"] if isinstance(chat["channel"], Mapping) else {}
     files = [one.get("fileName") for one in raw.get("attachments") or () if isinstance(one, Mapping)]
-    return Turn(
+    return ChatTurn(
         text=with_files(str(raw.get("content") or ""), files),
         speaker=str(raw["author"].get("nickname") or raw["author"].get("name") or ""),
         id=f"discord/{raw['id']}" if raw.get("id") else None,
@@ -237,11 +237,11 @@ def is_facebook(raw: object) -> bool:
     return isinstance(raw, Mapping) and {"participants", "messages", "thread_path"} <= raw.keys()
 
 
-def _facebook_turn(chat: Mapping[str, Any], raw: object, origin: Origin) -> Turn | str:
+def _facebook_turn(chat: Mapping[str, Any], raw: object, origin: Position) -> ChatTurn | str:
     raw = shaped(raw, lambda message: bool(message.get("sender_name")), "a message with `sender_name`", origin)
     if raw.get("is_unsent") or not raw.get("content"):
         return _DELETED if raw.get("is_unsent") else _ATTACHED
-    return Turn(
+    return ChatTurn(
         text=_unmangled(raw["content"]),
         speaker=_unmangled(raw["sender_name"]),
         time=origin.event_time("timestamp_ms", raw.get("timestamp_ms")),

@@ -17,8 +17,8 @@ from devmem.errors import ConfigError
 from devmem.model.items import MemoryItem
 from devmem.model.times import parse_time
 from devmem.text.html import HtmlPage, read_page
-from devmem.transfer.importing.files import Source
-from devmem.transfer.importing.records import Origin, digest, text_item, unique_id
+from devmem.transfer.importing.files import FileReader
+from devmem.transfer.importing.records import Position, digest, text_item, unique_id
 
 _HEADING: Final = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 _FRONT_MATTER_KEY: Final = re.compile(r"""["']?[^\s:#-][^:]{0,80}:(?:\s|$)""")
@@ -43,21 +43,21 @@ Paragraph: TypeAlias = tuple[int, list[str], str]
 """Line (1-based), headings above it from the highest, and text."""
 
 
-def read_text(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+def read_text(source: FileReader, origin: Position) -> Iterator[MemoryItem]:
     """Yield an item for each paragraph."""
     return read_paragraphs(_numbered(source), origin, markdown=False)
 
 
-def read_markdown(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+def read_markdown(source: FileReader, origin: Position) -> Iterator[MemoryItem]:
     """Yield an item for each paragraph of a Markdown note; see `read_paragraphs`."""
     return read_paragraphs(_numbered(source), origin, markdown=True)
 
 
-def _numbered(source: Source) -> Iterator[Line]:
+def _numbered(source: FileReader) -> Iterator[Line]:
     return enumerate((line.rstrip("\r\n") for line in source.text_lines()), start=1)
 
 
-def read_paragraphs(lines: Iterable[Line], origin: Origin, *, markdown: bool) -> Iterator[MemoryItem]:
+def read_paragraphs(lines: Iterable[Line], origin: Position, *, markdown: bool) -> Iterator[MemoryItem]:
     """Yield an item for each paragraph, with its 1-based line in the metadata.
 
     Args:
@@ -84,7 +84,7 @@ def read_paragraphs(lines: Iterable[Line], origin: Origin, *, markdown: bool) ->
     yield from paragraph_items(paragraphs, origin, metadata=about, time=time, linked=markdown)
 
 
-def _split_front_matter(lines: list[Line], origin: Origin) -> tuple[Mapping[object, object], list[Line]]:
+def _split_front_matter(lines: list[Line], origin: Position) -> tuple[Mapping[object, object], list[Line]]:
     """Return the mapping of a front matter and the lines below it; one that is not valid stays text, and is logged."""
     if not lines or lines[0][1].rstrip() != "---":
         return {}, lines
@@ -120,7 +120,7 @@ def _json_value(key: object, raw: object) -> object:
     return str(raw) if isinstance(raw, float) and not isfinite(raw) else raw
 
 
-def _front_matter_time(front: Mapping[object, object], origin: Origin) -> float | None:
+def _front_matter_time(front: Mapping[object, object], origin: Position) -> float | None:
     """Return the time that a front matter names, in seconds since the epoch; an invalid date is logged."""
     named = {str(key).lower(): (str(key), raw) for key, raw in front.items() if raw is not None}
     for usual in _FRONT_MATTER_TIMES:
@@ -135,7 +135,7 @@ def _front_matter_time(front: Mapping[object, object], origin: Origin) -> float 
 
 def paragraph_items(
     paragraphs: Iterable[Paragraph],
-    origin: Origin,
+    origin: Position,
     *,
     metadata: Mapping[str, Any] | None = None,
     time: float | None = None,
@@ -202,7 +202,7 @@ def is_html(head: bytes) -> bool:
     return head.lower().startswith((b"<!doctype html", b"<html"))
 
 
-def read_html(source: Source, origin: Origin) -> Iterator[MemoryItem]:
+def read_html(source: FileReader, origin: Position) -> Iterator[MemoryItem]:
     """Yield an item for each block of text, with the headings above it as `section` and the title in the metadata.
 
     Raises:
@@ -226,7 +226,7 @@ def _blocks(page: HtmlPage) -> Iterator[Paragraph]:
             yield block.lines[0], [text for _, text in headings], block.text
 
 
-def text_items(text: object, origin: Origin) -> Iterator[MemoryItem]:
+def text_items(text: object, origin: Position) -> Iterator[MemoryItem]:
     """Yield the item of a text that is not blank."""
     if not isinstance(text, str):
         raise origin.error(f"expected a text, found {type(text).__name__}")

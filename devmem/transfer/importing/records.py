@@ -81,7 +81,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class Position:
     """Position of one record in its file."""
 
     path: Path
@@ -97,7 +97,7 @@ class Origin:
     left_out: LeftOut = field(default_factory=LeftOut)
     """Parts of the file that become no record."""
 
-    def at(self, entry: object) -> Origin:
+    def at(self, entry: object) -> Position:
         """Return the position of a part: `[3]` of a list, `.messages` of an object."""
         return replace(self, entry=f"{self.entry}[{entry}]" if isinstance(entry, int) else f"{self.entry}{entry}")
 
@@ -158,7 +158,7 @@ _NAMED: Final[Mapping[str, str]] = {
 """Types of parts that are named in the text, without what they hold."""
 
 
-def text_of_content(content: object, origin: Origin) -> str:
+def text_of_content(content: object, origin: Position) -> str:
     """Return what was said; empty where nothing was, as in a message that only calls tools.
 
     Thoughts, calls of tools and their results are left out; images and files are named.
@@ -178,7 +178,7 @@ def text_of_content(content: object, origin: Origin) -> str:
     raise origin.error(f"'content': expected text or a list of parts, found a value of type {type(content).__name__}")
 
 
-def _text_of_part(part: object, origin: Origin) -> str:
+def _text_of_part(part: object, origin: Position) -> str:
     if part is None:
         return ""
     if not isinstance(part, Mapping):
@@ -222,7 +222,7 @@ class RecordIds:
         self._seen: Counter[str] = Counter()
         self._said: dict[tuple[object, ...], str] = {}
 
-    def of(self, raw: Mapping[str, Any], origin: Origin) -> str:
+    def of(self, raw: Mapping[str, Any], origin: Position) -> str:
         """Return the id of a record, none of which is another's in the same file.
 
         A message that only its place tells from others is named by its file and by what its conversation says up to it;
@@ -236,7 +236,7 @@ class RecordIds:
         return unique_id(digest(raw), self._seen)
 
 
-def read_record(raw: object, origin: Origin, ids: RecordIds) -> Record:
+def read_record(raw: object, origin: Position, ids: RecordIds) -> Record:
     """Return the record's item or payload.
 
     Args:
@@ -269,7 +269,7 @@ def looks_like_record(raw: object) -> bool:
 
 def text_item(
     *,
-    origin: Origin,
+    origin: Position,
     id: str,  # noqa: A002 - the item's own word
     text: str,
     speaker: str = "",
@@ -292,7 +292,7 @@ def text_item(
     )
 
 
-def text_of(raw: Mapping[str, Any], key: str, origin: Origin, *, default: str | None = None) -> str:
+def text_of(raw: Mapping[str, Any], key: str, origin: Position, *, default: str | None = None) -> str:
     """Return a value that has to be text, or an integer, as text; raises `DataFileError` otherwise."""
     value = raw.get(key)
     if value is None and default is not None:
@@ -310,11 +310,11 @@ def _kind(value: object) -> str:
     return "empty text" if isinstance(value, str) else f"a value of type {type(value).__name__}"
 
 
-def _imported(origin: Origin) -> Provenance:
+def _imported(origin: Position) -> Provenance:
     return Provenance(kind=SourceKind.IMPORT, name=origin.path.name)
 
 
-def _dumped(raw: Mapping[str, Any], origin: Origin, ids: RecordIds) -> MemoryItem:
+def _dumped(raw: Mapping[str, Any], origin: Position, ids: RecordIds) -> MemoryItem:
     """Read an item as `dump_item` or DevAll wrote it, without its vector: nothing says which model made that."""
     known = {key: value for key, value in raw.items() if key not in ("embedding", "embedding_model")}
     times = {
@@ -330,7 +330,7 @@ def _dumped(raw: Mapping[str, Any], origin: Origin, ids: RecordIds) -> MemoryIte
     return replace(item, provenance=_imported(origin), trust=TRUST[SourceKind.IMPORT] if is_foreign else item.trust)
 
 
-def _plain(raw: Mapping[str, Any], origin: Origin, ids: RecordIds) -> MemoryItem:
+def _plain(raw: Mapping[str, Any], origin: Position, ids: RecordIds) -> MemoryItem:
     key = next((key for key in _TEXT_KEYS if key in raw), None)
     if key is None:
         keys = ", ".join(repr(str(key)[:40]) for key in list(raw)[:12]) or "none"
@@ -361,7 +361,7 @@ def _plain(raw: Mapping[str, Any], origin: Origin, ids: RecordIds) -> MemoryItem
     return replace(item, trust=float(trust))
 
 
-def _expiry(raw: Mapping[str, Any], now: float, origin: Origin) -> float | None:
+def _expiry(raw: Mapping[str, Any], now: float, origin: Position) -> float | None:
     """Return when a record expires: at its `expires_at`, or its `ttl` after `now` (seconds since the epoch)."""
     if (at := raw.get(_EXPIRY_KEY)) is not None:
         if raw.get(_TTL_KEY) is not None:
@@ -383,7 +383,7 @@ _ROLES: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class ChatTurn:
     """Words of one speaker."""
 
     text: str
@@ -402,17 +402,19 @@ def speaker_of(role: object) -> str | None:
     return _ROLES.get(role.lower()) if isinstance(role, str) else None
 
 
-Line: TypeAlias = tuple[object, Origin]
+Line: TypeAlias = tuple[object, Position]
 """A value of JSON, or the error in its place, and its position: a line, an element of a list, or the whole document."""
 
 
-def numbered(elements: Iterable[object], origin: Origin) -> Iterator[Line]:
+def numbered(elements: Iterable[object], origin: Position) -> Iterator[Line]:
     """Yield the elements of a list, each with its position."""
     for at, raw in enumerate(elements):
         yield raw, origin.at(at)
 
 
-def read_each(lines: Iterable[tuple[_Raw, Origin]], read: Callable[[Any, Origin], Iterable[_Read]]) -> Iterator[_Read]:
+def read_each(
+    lines: Iterable[tuple[_Raw, Position]], read: Callable[[Any, Position], Iterable[_Read]]
+) -> Iterator[_Read]:
     """Yield what is read of each value; one that is refused is counted and named, and the others are read.
 
     Raises:
@@ -435,14 +437,14 @@ def read_each(lines: Iterable[tuple[_Raw, Origin]], read: Callable[[Any, Origin]
             origin.left_out.unusable.add(origin.error(f"it has an unexpected form ({error})"))
 
 
-def shaped(raw: object, is_one: Callable[[Mapping[str, Any]], bool], form: str, origin: Origin) -> Mapping[str, Any]:
+def shaped(raw: object, is_one: Callable[[Mapping[str, Any]], bool], form: str, origin: Position) -> Mapping[str, Any]:
     """Return an object of a form; raises `DataFileError`, which names the form, for any other value."""
     if not isinstance(raw, Mapping) or not is_one(raw):
         raise origin.error(f"expected {form}")
     return raw
 
 
-def listed(raw: object, key: str, origin: Origin) -> Sequence[Any]:
+def listed(raw: object, key: str, origin: Position) -> Sequence[Any]:
     """Return the list under a key of an object; raises `DataFileError` where there is none."""
     found = raw.get(key) if isinstance(raw, Mapping) else None
     if not isinstance(found, LISTS):
@@ -450,7 +452,9 @@ def listed(raw: object, key: str, origin: Origin) -> Sequence[Any]:
     return found
 
 
-def turn_items(lines: Iterable[tuple[_Raw, Origin]], read: Callable[[Any, Origin], Turn | str]) -> Iterator[MemoryItem]:
+def turn_items(
+    lines: Iterable[tuple[_Raw, Position]], read: Callable[[Any, Position], ChatTurn | str]
+) -> Iterator[MemoryItem]:
     """Yield an item for each turn that has a text; those of one time are numbered, so that they keep their order.
 
     Args:

@@ -20,8 +20,8 @@ from devmem.model.times import (
     is_no_time,
     numeric_date,
 )
-from devmem.transfer.importing.files import Source
-from devmem.transfer.importing.records import Origin, Record, RecordIds, read_each, read_record
+from devmem.transfer.importing.files import FileReader
+from devmem.transfer.importing.records import Position, Record, RecordIds, read_each, read_record
 
 KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "text": tuple(
@@ -61,7 +61,7 @@ _LARGEST_FIELD: Final = 10_000_000
 
 
 def read_table(
-    source: Source, origin: Origin, *, delimiter: str | None, columns: Mapping[str, str]
+    source: FileReader, origin: Position, *, delimiter: str | None, columns: Mapping[str, str]
 ) -> Iterator[Record]:
     """Yield an item for each row below the first, which names the columns.
 
@@ -77,10 +77,10 @@ def read_table(
         DataFileError: no column has words, or a column is missing.
         DateOrderError: day and month of the dates cannot be told apart.
     """
-    layout = _layout(_Table(source, delimiter), columns, origin)
-    table, ids = _Table(source, delimiter), RecordIds()
+    layout = _layout(_CsvTable(source, delimiter), columns, origin)
+    table, ids = _CsvTable(source, delimiter), RecordIds()
 
-    def records(row: list[str], here: Origin) -> Iterator[Record]:
+    def records(row: list[str], here: Position) -> Iterator[Record]:
         if len(row) > len(table.names):
             raise here.error(f"the row has {len(row)} fields, and the first line names {len(table.names)} columns")
         try:
@@ -98,10 +98,10 @@ def read_table(
     yield from read_each(((row, replace(origin, dates=layout.order, line=table.line)) for row in table.rows()), records)
 
 
-class _Table:
+class _CsvTable:
     """The rows of a table, with the names of its columns."""
 
-    def __init__(self, source: Source, delimiter: str | None) -> None:
+    def __init__(self, source: FileReader, delimiter: str | None) -> None:
         csv.field_size_limit(_LARGEST_FIELD)
         iterator = source.text_lines()
         first = next(iterator, "")
@@ -132,7 +132,7 @@ class _Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Layout:
+class _ColumnLayout:
     """The meaning of the columns of a table."""
 
     keys: Mapping[str, int]
@@ -145,7 +145,7 @@ class _Layout:
     """Order of day and month."""
 
 
-def _layout(table: _Table, columns: Mapping[str, str], origin: Origin) -> _Layout:
+def _layout(table: _CsvTable, columns: Mapping[str, str], origin: Position) -> _ColumnLayout:
     keys, clock = _keys_of(table.names, columns, origin)
     used = {*keys.values(), *([] if clock is None else [clock])}
     wordy: set[int] = set()
@@ -168,10 +168,10 @@ def _layout(table: _Table, columns: Mapping[str, str], origin: Origin) -> _Layou
     if order is None and ambiguous is not None:
         replace(origin, line=ambiguous[0]).time("time", ambiguous[1])
     titles_first = sorted(others, key=lambda at: _normal(table.names[at]) not in _TITLES)
-    return _Layout(keys=keys, clock=clock, wordy=tuple(titles_first), order=order)
+    return _ColumnLayout(keys=keys, clock=clock, wordy=tuple(titles_first), order=order)
 
 
-def _keys_of(names: list[str], columns: Mapping[str, str], origin: Origin) -> tuple[dict[str, int], int | None]:
+def _keys_of(names: list[str], columns: Mapping[str, str], origin: Position) -> tuple[dict[str, int], int | None]:
     """Return the positions of the columns by the keys that they stand for, and that of a clock beside a date."""
     normal = [_normal(name) for name in names]
     ranges = not _UNTIL.isdisjoint(normal)
@@ -203,7 +203,7 @@ def _has_words(cell: str) -> bool:
     return _WORD.search(cell) is not None and _NO_WORDS.fullmatch(cell.strip()) is None
 
 
-def _record(row: list[str], names: list[str], layout: _Layout, origin: Origin, ids: RecordIds) -> Record | None:
+def _record(row: list[str], names: list[str], layout: _ColumnLayout, origin: Position, ids: RecordIds) -> Record | None:
     """Return the item of a row; None where it has no text."""
     raw: dict[str, object] = {
         key: row[at].strip() for key, at in layout.keys.items() if at < len(row) and row[at].strip()
@@ -228,7 +228,7 @@ def _record(row: list[str], names: list[str], layout: _Layout, origin: Origin, i
     return record
 
 
-def _time(row: list[str], layout: _Layout) -> tuple[str, set[int]]:
+def _time(row: list[str], layout: _ColumnLayout) -> tuple[str, set[int]]:
     """Return the time of a row, of one column or two, and the positions of the columns that it is of."""
     positions = {key: at for key, at in (("date", layout.keys.get("time")), ("clock", layout.clock)) if at is not None}
     cells = {key: row[at].strip() if at < len(row) else "" for key, at in positions.items()}

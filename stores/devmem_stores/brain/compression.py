@@ -9,14 +9,14 @@ from uuid import uuid4
 from devmem.models import SummaryMethod
 from devmem.text import estimate_tokens
 from devmem_stores.brain.config import BrainConfig
-from devmem_stores.brain.state import BrainState, Entry, Summary, expiring_sources, least_trust, spoken
+from devmem_stores.brain.state import BrainState, StoredMessage, Summary, expiring_sources, least_trust, spoken
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step of compression: messages, or summaries of one level, to summarize."""
 
-    entries: Sequence[Entry] = ()
+    entries: Sequence[StoredMessage] = ()
     summaries: Sequence[Summary] = ()
 
     def text(self) -> str:
@@ -71,7 +71,7 @@ def next_step(state: BrainState, config: BrainConfig, *, all_older: bool = False
     return Step(entries=older) if all_older or too_long else None
 
 
-def _whole_items(entries: tuple[Entry, ...], count: int) -> tuple[Entry, ...]:
+def _whole_items(entries: tuple[StoredMessage, ...], count: int) -> tuple[StoredMessage, ...]:
     """Return at most `count` of the first messages, none of them without the rest of its exchange."""
     count = min(max(count, 0), len(entries))
     while 0 < count < len(entries) and entries[count - 1].item_id == entries[count].item_id:

@@ -14,7 +14,7 @@ from devmem.messages import Message, Role, item_to_message, message_to_item
 from devmem.stores import TRUST, Provenance, SourceKind, item_from, skipped, turns_of
 from devmem.text import indented, one_line, shorten, strip_frames
 from devmem_stores.brain.config import ChatKey
-from devmem_stores.brain.state import HEARD, Entry, spoken
+from devmem_stores.brain.state import HEARD, StoredMessage, spoken
 
 _KIND_KEY: Final = "brain_message"
 """Metadata key of what a conversation wrote: `message`, `knowledge` or `exchange`."""
@@ -88,22 +88,22 @@ def is_knowledge(item: MemoryItem) -> bool:
     return item.metadata.get(_KIND_KEY) == "knowledge"
 
 
-def entry_of(message: Message, item: MemoryItem) -> Entry:
+def entry_of(message: Message, item: MemoryItem) -> StoredMessage:
     """Return a message of a conversation, which an item keeps."""
-    return Entry(message=message, item_id=item.id, trust=item.trust, expires_at=item.expires_at)
+    return StoredMessage(message=message, item_id=item.id, trust=item.trust, expires_at=item.expires_at)
 
 
-def entries_of(item: MemoryItem) -> list[Entry]:
+def entries_of(item: MemoryItem) -> list[StoredMessage]:
     """Return the messages that an item keeps: one, or the input of a node and its answer."""
     if item.is_message:
         return [entry_of(item_to_message(item), item)]
     when = item.created_at if item.event_time is None else item.event_time
 
-    def entry(role: Role, text: str, source: str, name: str) -> Entry:
+    def entry(role: Role, text: str, source: str, name: str) -> StoredMessage:
         message = Message(role=role, content=text, source=source, id=f"{item.id}:{name}", created_at=when)
         return entry_of(message, item)
 
-    entries: list[Entry] = []
+    entries: list[StoredMessage] = []
     stored, text = item.metadata.get(_TURNS_KEY), _plain(item.input_snapshot)
     turns = [Turn(text=text)] if text else []
     if isinstance(stored, list):

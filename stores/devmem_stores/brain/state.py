@@ -21,12 +21,12 @@ HEARD: Final = ":heard"
 """End of the id of a message that a node got from another agent."""
 _REMOVED: Final = 2_000
 
-Read = Callable[[Iterable[str]], Iterable["Entry"]]
+Read = Callable[[Iterable[str]], Iterable["StoredMessage"]]
 """Returns the messages that items keep, in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class StoredMessage:
     """A message, and the item that keeps it in the store."""
 
     message: Annotated[Message, PlainValidator(load_message), PlainSerializer(dump_message)]
@@ -71,8 +71,8 @@ class Summary:
 class BrainState:
     """The state of one conversation; immutable, every change makes a new one."""
 
-    entries: tuple[Entry, ...] = ()
-    knowledge_entries: tuple[Entry, ...] = ()
+    entries: tuple[StoredMessage, ...] = ()
+    knowledge_entries: tuple[StoredMessage, ...] = ()
     summaries: tuple[Summary, ...] = ()
     """In the order of the messages that they summarize."""
     last_history_id: str = ""
@@ -125,12 +125,12 @@ class BrainState:
         return {item for item, time in expiring if time <= now}
 
 
-def least_trust(entries: Iterable[Entry], summaries: Iterable[Summary]) -> float:
+def least_trust(entries: Iterable[StoredMessage], summaries: Iterable[Summary]) -> float:
     """Return the trust of what is made of messages and summaries: that of the least trusted."""
     return min([1.0, *(entry.trust for entry in entries), *(summary.trust for summary in summaries)])
 
 
-def expiring_sources(entries: Iterable[Entry], summaries: Iterable[Summary]) -> tuple[tuple[str, float], ...]:
+def expiring_sources(entries: Iterable[StoredMessage], summaries: Iterable[Summary]) -> tuple[tuple[str, float], ...]:
     """Return the items behind messages and summaries that expire, each with the time."""
     own = ((entry.item_id, entry.expires_at) for entry in entries if entry.expires_at is not None)
     return tuple(dict([*own, *(one for summary in summaries for one in summary.expiring)]).items())
@@ -163,7 +163,7 @@ def refusal(state: BrainState, message: Message, item_id: str) -> WriteOutcome |
     return None
 
 
-def with_entries(state: BrainState, entries: Iterable[Entry]) -> BrainState:
+def with_entries(state: BrainState, entries: Iterable[StoredMessage]) -> BrainState:
     """Append messages; one that is there already, also as its agent's own answer, is not appended again."""
     known, summarized = {entry.key for entry in state.entries}, state.summarized_items()
     history = list(state.entries)
@@ -183,13 +183,13 @@ def with_entries(state: BrainState, entries: Iterable[Entry]) -> BrainState:
     )
 
 
-def _was_answered(heard: Message, history: Sequence[Entry]) -> bool:
+def _was_answered(heard: Message, history: Sequence[StoredMessage]) -> bool:
     """Whether a message from another agent is in the history as that agent's own answer."""
     said = (entry.message for entry in history if not entry.message.id.endswith(HEARD))
     return heard.id.endswith(HEARD) and any(own.source == heard.source and own.content == heard.content for own in said)
 
 
-def with_knowledge(state: BrainState, entry: Entry) -> BrainState:
+def with_knowledge(state: BrainState, entry: StoredMessage) -> BrainState:
     """Append a message to the knowledge, unless its item is there already."""
     if any(old.item_id == entry.item_id for old in state.knowledge_entries):
         return state
@@ -303,6 +303,8 @@ def _merged_summaries(one: BrainState, two: BrainState, removed: set[str]) -> tu
     return tuple(sorted(taken.values(), key=lambda summary: (summary.start, -summary.level, summary.end, summary.id)))
 
 
-def _merged_entries(one: tuple[Entry, ...], two: tuple[Entry, ...], *, without: set[str]) -> tuple[Entry, ...]:
+def _merged_entries(
+    one: tuple[StoredMessage, ...], two: tuple[StoredMessage, ...], *, without: set[str]
+) -> tuple[StoredMessage, ...]:
     entries = {entry.key: entry for entry in (*one, *two) if entry.item_id not in without}
     return tuple(sorted(entries.values(), key=lambda entry: entry.message.created_at))

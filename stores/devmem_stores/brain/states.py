@@ -127,7 +127,7 @@ class RedisStates:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Seen:
+class _ReadState:
     """Contents of both places when a state was read, for compare-and-set."""
 
     state: BrainState
@@ -193,11 +193,11 @@ class ConversationStates:
         message = f"a conversation was changed by others {_TRIES} times in a row."
         return CollectionBusyError(f"memory store {self._store!r}", message)
 
-    def _read(self, key: ChatKey) -> _Seen:
+    def _read(self, key: ChatKey) -> _ReadState:
         found = self._table().get([(STATE, str(key)), (WAITING, str(key))])
         local = found.get((STATE, str(key)))
         state = BrainState() if local is None else load_state(local)
-        seen = _Seen(state=state, local=local, waiting=(WAITING, str(key)) in found)
+        seen = _ReadState(state=state, local=local, waiting=(WAITING, str(key)) in found)
         if self.redis is not None:
             try:
                 seen.remote, shared = self.redis.get(key)
@@ -207,13 +207,13 @@ class ConversationStates:
                 seen.state = state if shared is None else merge(state, shared)
         return seen
 
-    def _is_kept(self, seen: _Seen) -> bool:
+    def _is_kept(self, seen: _ReadState) -> bool:
         """Whether every place that answers has the state; one that expired in Redis waits for its next change."""
         body = dump_state(seen.state)
         is_late = seen.failure is None and (seen.waiting or seen.remote not in (None, body))
         return not is_late and (body == seen.local or (seen.local is None and seen.state == BrainState()))
 
-    def _write(self, key: ChatKey, new: BrainState, seen: _Seen) -> bool:
+    def _write(self, key: ChatKey, new: BrainState, seen: _ReadState) -> bool:
         """Write a state; return False when another process was faster. A failure of Redis is added to `seen`."""
         body, shared, local, is_taken = dump_state(new), seen.remote, seen.local, False
         if self.redis is not None and seen.failure is None and body != shared:

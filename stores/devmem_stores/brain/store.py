@@ -37,7 +37,7 @@ from devmem_stores.brain.conversation import Brain
 from devmem_stores.brain.items import belongs_to_conversation, entries_of, is_knowledge, item_of_exchange
 from devmem_stores.brain.state import (
     BrainState,
-    Entry,
+    StoredMessage,
     emptied,
     merge,
     retrusted,
@@ -85,7 +85,7 @@ def summary_item(state: BrainState, key: ChatKey, store: str, *, max_tokens: int
     )
 
 
-def latest_items(entries: Sequence[Entry], stored: Sequence[MemoryItem], key: ChatKey) -> list[MemoryItem]:
+def latest_items(entries: Sequence[StoredMessage], stored: Sequence[MemoryItem], key: ChatKey) -> list[MemoryItem]:
     """Return the items of messages, newest first; items of another machine are rebuilt from the messages."""
     here = {item.id: item for item in stored}
     lines: dict[str, list[str]] = {}
@@ -205,7 +205,7 @@ class BrainMemory(CollectionMemory):
         """Return a text without the sentences that a tombstone of a conversation's user keeps out."""
         return without_erased(self.collection, text, key.user or None)
 
-    def _entries(self, items: Iterable[str]) -> list[Entry]:
+    def _entries(self, items: Iterable[str]) -> list[StoredMessage]:
         return [entry for item in self.get(list(items)) for entry in entries_of(item)]
 
     def load(self) -> None:

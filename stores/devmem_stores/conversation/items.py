@@ -140,7 +140,7 @@ _SUMMARY: Final = InteractionKind.SUMMARY.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class RecordSelection:
     """A choice among all records."""
 
     agent: str | None = None

@@ -14,7 +14,7 @@ from devmem.recording import Interaction, InteractionKind, Participant, Particip
 from devmem.storage import Order
 from devmem.stores import LEAST_TRUST, derived, without_erased
 from devmem.text import estimate_tokens, shorten
-from devmem_stores.conversation.items import View, item_to_interaction, sentence, summaries_for, within
+from devmem_stores.conversation.items import RecordSelection, item_to_interaction, sentence, summaries_for, within
 
 if TYPE_CHECKING:
     from devmem_stores.conversation.store import ConversationMemory
@@ -69,7 +69,7 @@ class Maintenance:
         collection, options = self._store.collection, self._config.summary
         found = collection.recent(1, summaries_for(agent, where), order=Order.EVENT)
         before = item_to_interaction(found[0]) if found else None
-        view = View(agent=agent, counterparts=frozenset(self._config.view.memory_types))
+        view = RecordSelection(agent=agent, counterparts=frozenset(self._config.view.memory_types))
         start = covered_until(before)[0] if before is not None else None
         records = self._store.records(view.filter(replace(where, after=start, min_trust=LEAST_TRUST)))
         new = [one for one in records if before is None or not stands_for(before, one)]

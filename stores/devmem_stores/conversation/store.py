@@ -30,7 +30,7 @@ from devmem.text import shorten
 from devmem_stores.conversation.config import ConversationConfig
 from devmem_stores.conversation.items import (
     Language,
-    View,
+    RecordSelection,
     by_participant,
     chronological_hits,
     interaction_to_item,
@@ -145,9 +145,9 @@ class ConversationMemory(FactKeepingMemory):
         """Return all records of a trace as they happened; `call_tree` makes a tree of them."""
         return self.records(Filter(scope=Scope(trace=trace)))
 
-    def view(self, view: View | str, top_k: int, where: Filter | None = None) -> list[Interaction]:
+    def view(self, view: RecordSelection | str, top_k: int, where: Filter | None = None) -> list[Interaction]:
         """Return the latest records of a view, or of the agent of a name, as they happened, at most `top_k`."""
-        view = View(agent=view) if isinstance(view, str) else view
+        view = RecordSelection(agent=view) if isinstance(view, str) else view
         return _records_in(self._latest(view.filter(where or Filter()), top_k))
 
     def records(self, where: Filter) -> list[Interaction]:
@@ -160,7 +160,7 @@ class ConversationMemory(FactKeepingMemory):
         An agent that asks gets sentences in which it is "you"; anybody else gets the items as they are.
         """
         options, me = query.view or self.config.view, query.caller.name or None
-        view = View(
+        view = RecordSelection(
             agent=None if options.all_agents else options.agent_id or me or query.where.scope.agent,
             counterparts=frozenset(options.memory_types),
             without_trace=query.caller.trace if options.skip_current_trace else None,
@@ -194,7 +194,7 @@ class ConversationMemory(FactKeepingMemory):
             view: what is seen; None takes the store's.
         """
         options = view or self.config.view
-        chosen = View(
+        chosen = RecordSelection(
             agent=None if options.all_agents else options.agent_id or agent,
             counterparts=frozenset(options.memory_types),
         )
@@ -206,7 +206,7 @@ class ConversationMemory(FactKeepingMemory):
         """Return the items that match and happened last, the oldest first."""
         return self.collection.recent(count, where, order=Order.EVENT)[::-1]
 
-    def _seen(self, view: View, options: ViewConfig, where: Filter, limit: int) -> list[MemoryItem]:
+    def _seen(self, view: RecordSelection, options: ViewConfig, where: Filter, limit: int) -> list[MemoryItem]:
         """Return the latest items of a view, the oldest first, at most `limit`.
 
         The last summary of their conversation takes the place of those that it stands for.

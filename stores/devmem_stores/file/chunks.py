@@ -249,7 +249,7 @@ FREE_CHARACTERS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ParseLimits:
     """Limits of a single file; one beyond them is reported and not indexed."""
 
     max_bytes: int

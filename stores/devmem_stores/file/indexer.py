@@ -31,9 +31,9 @@ from devmem.stores import (
     Provenance,
     SourceKind,
 )
-from devmem_stores.file.chunks import VERSION, Chunk, Chunking, Limits
+from devmem_stores.file.chunks import VERSION, Chunk, Chunking, ParseLimits
 from devmem_stores.file.parser import Parser
-from devmem_stores.file.sources import Found, Scan, read
+from devmem_stores.file.sources import Scan, SourceFile, read
 
 FILE: Final = "file"
 """Kind of the row of a file."""
@@ -77,11 +77,11 @@ def _write_records(table: StateTable, records: Mapping[str, FileRecord | None]) 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recipe:
+class IndexRecipe:
     """All that a file's chunks depend on besides its content."""
 
     chunking: Chunking
-    limits: Limits
+    limits: ParseLimits
 
     def chunks(self, encoding: str | None) -> str:
         """Return the recipe of a file that was split into chunks, as text."""
@@ -101,7 +101,7 @@ class Recipe:
 class _Comparison:
     """Difference between the index and the files, before any file is read."""
 
-    doubtful: list[Found] = field(default_factory=list)
+    doubtful: list[SourceFile] = field(default_factory=list)
     """Files to read: new, perhaps changed, or to be chunked again."""
     gone: set[str]
     """Names in the index that no source has any more."""
@@ -113,7 +113,7 @@ class _Comparison:
 
 
 def _compare(
-    scan: Scan, known: Mapping[str, FileRecord], recipe: Recipe, *, rebuild: bool, drop_missing: bool
+    scan: Scan, known: Mapping[str, FileRecord], recipe: IndexRecipe, *, rebuild: bool, drop_missing: bool
 ) -> _Comparison:
     """Compare by name, size and time."""
     missing = [name for name in known if name not in scan.files and not scan.hides(name)]
@@ -142,7 +142,12 @@ def _compare(
 
 
 def plan_index(
-    scan: Scan, known: Mapping[str, FileRecord], recipe: Recipe, *, rebuild: bool = False, drop_missing: bool = False
+    scan: Scan,
+    known: Mapping[str, FileRecord],
+    recipe: IndexRecipe,
+    *,
+    rebuild: bool = False,
+    drop_missing: bool = False,
 ) -> IndexPlan:
     """Report what an indexing would do: files that may differ are read, nothing is written."""
     made = _compare(scan, known, recipe, rebuild=rebuild, drop_missing=drop_missing)
@@ -199,7 +204,7 @@ class Indexer:
         self,
         collection: Collection,
         store: Store,
-        recipe: Recipe,
+        recipe: IndexRecipe,
         *,
         embeds: bool,
         clock: Callable[[], float],
@@ -286,7 +291,7 @@ class Indexer:
             guessed=self._guessed,
         )
 
-    def _take(self, found: Found, parser: Parser, comparison: _Comparison, *, rebuild: bool) -> None:
+    def _take(self, found: SourceFile, parser: Parser, comparison: _Comparison, *, rebuild: bool) -> None:
         """Read and chunk a file; a failure is reported under its name, and its indexed chunks stay."""
         known, chunks = self._records.get(found.name), list[Chunk]()
         record = FileRecord(name=found.name, size=found.size, mtime_ns=found.mtime_ns, checked_ns=time.time_ns())

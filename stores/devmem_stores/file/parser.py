@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from devmem.errors import MissingExtraError, UnreadableError
-from devmem_stores.file.chunks import FREE_CHARACTERS, Chunk, Chunking, Limits, chunks_of
+from devmem_stores.file.chunks import FREE_CHARACTERS, Chunk, Chunking, ParseLimits, chunks_of
 from devmem_stores.file.formats import encoding_guess, read_sections
 
 _START: Final = """\
@@ -45,7 +45,7 @@ class Parsed:
 class Parser:
     """Splits files into chunks. Its process starts with the first file and ends with the block. Not thread-safe."""
 
-    def __init__(self, chunking: Chunking, limits: Limits) -> None:
+    def __init__(self, chunking: Chunking, limits: ParseLimits) -> None:
         """Prepare to parse files into such chunks within such limits; nothing is started yet."""
         self._chunking, self._limits = chunking, limits
         self._process: subprocess.Popen[bytes] | None = None
@@ -152,7 +152,7 @@ def serve() -> None:
     used = _used_memory()
     while line := requests.readline():
         request = json.loads(line)
-        _send(answers, _answer(request, Limits(**request["limits"]), requests.read(request["size"]), used))
+        _send(answers, _answer(request, ParseLimits(**request["limits"]), requests.read(request["size"]), used))
 
 
 def _send(answers: Any, answer: dict[str, Any]) -> None:  # noqa: ANN401 - a binary stream
@@ -160,7 +160,7 @@ def _send(answers: Any, answer: dict[str, Any]) -> None:  # noqa: ANN401 - a bin
     answers.flush()
 
 
-def _answer(request: dict[str, Any], limits: Limits, data: bytes, used: int | None) -> dict[str, Any]:
+def _answer(request: dict[str, Any], limits: ParseLimits, data: bytes, used: int | None) -> dict[str, Any]:
     try:
         with _memory_limit(used, limits.max_memory):
             sections = read_sections(request["name"], data, request["encoding"])
@@ -180,7 +180,7 @@ def _answer(request: dict[str, Any], limits: Limits, data: bytes, used: int | No
         return {"problem": f"cannot be parsed: {type(error).__name__}: {error}"}
 
 
-def _within(chunks: Iterable[Chunk], limits: Limits, size: int) -> Iterator[Chunk]:
+def _within(chunks: Iterable[Chunk], limits: ParseLimits, size: int) -> Iterator[Chunk]:
     """Return the chunks; a file with more, or with more text, than the limits allow is refused."""
     characters, most = 0, FREE_CHARACTERS + int(limits.max_expansion * size)
     for count, chunk in enumerate(chunks, start=1):

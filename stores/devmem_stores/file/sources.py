@@ -18,7 +18,7 @@ from pathspec import GitIgnoreSpec
 
 from devmem.errors import OversizedError, UnreadableError
 from devmem.text.files import expanded
-from devmem_stores.file.chunks import Limits
+from devmem_stores.file.chunks import ParseLimits
 from devmem_stores.file.config import FileSource
 
 _Layer: TypeAlias = tuple[Path, GitIgnoreSpec]
@@ -69,7 +69,7 @@ _EXCLUDED: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SourceFile:
     """A file of a source."""
 
     name: str
@@ -86,7 +86,7 @@ class Found:
 class Scan:
     """Result of listing all sources."""
 
-    files: dict[str, Found] = field(default_factory=dict)
+    files: dict[str, SourceFile] = field(default_factory=dict)
     """By name."""
     problems: dict[str, str] = field(default_factory=dict)
     """Files and folders that could not be examined, by name, and why."""
@@ -160,7 +160,7 @@ class Sources:
     def _absolute(self, path: str) -> Path:
         return self._base / expanded(path)
 
-    def _files(self, source: FileSource, scan: Scan) -> Iterator[Found]:
+    def _files(self, source: FileSource, scan: Scan) -> Iterator[SourceFile]:
         if glob.has_magic(source.path) and not self._absolute(source.path).exists():
             yield from self._matching(source, scan)
             return
@@ -174,7 +174,7 @@ class Sources:
         else:
             scan.problems[source.path] = "there is no such file or folder"
 
-    def _matching(self, source: FileSource, scan: Scan) -> Iterator[Found]:
+    def _matching(self, source: FileSource, scan: Scan) -> Iterator[SourceFile]:
         """Walk the folder before the first wildcard; the pattern is never expanded, links would make it endless."""
         fixed = _fixed_part(source.path)
         matches = _pattern(Path(source.path).relative_to(fixed).as_posix(), deep=source.recursive)
@@ -188,7 +188,7 @@ class Sources:
         if none:
             scan.problems[source.path] = "no file matches this pattern"
 
-    def _below(self, root: Path, name: str, source: FileSource, scan: Scan) -> Iterator[Found]:
+    def _below(self, root: Path, name: str, source: FileSource, scan: Scan) -> Iterator[SourceFile]:
         """Walk a folder, entries in order; a link that leads out of the source is not followed."""
         exclude: list[_Layer] = [(root, GitIgnoreSpec.from_lines(source.exclude))]
         above = _ignored_above(root, scan) if source.gitignore else None
@@ -225,7 +225,7 @@ class Sources:
                         deeper.append((path, entry_name, layers))
             waiting += reversed(deeper)
 
-    def _found(self, path: Path, name: str, source: FileSource, scan: Scan) -> Iterator[Found]:
+    def _found(self, path: Path, name: str, source: FileSource, scan: Scan) -> Iterator[SourceFile]:
         name = _readable(Path(name).as_posix())
         try:
             status = path.stat()
@@ -236,7 +236,7 @@ class Sources:
             scan.unseen.append(name)
             return
         if stat.S_ISREG(status.st_mode):
-            yield Found(
+            yield SourceFile(
                 name=name,
                 path=path,
                 real=os.path.realpath(path),
@@ -312,13 +312,13 @@ _REPLACED: Final = "was replaced by a link or by something that is not a file af
 class Read:
     """A file's content, and the file as it was when it was read."""
 
-    found: Found
+    found: SourceFile
     data: bytes
     sha256: str
     checked_ns: int
 
 
-def read(found: Found, limits: Limits) -> Read:
+def read(found: SourceFile, limits: ParseLimits) -> Read:
     """Read the file that was listed, again when it changes meanwhile.
 
     Raises:
@@ -340,7 +340,7 @@ def read(found: Found, limits: Limits) -> Read:
     raise UnreadableError("changes while it is read; it is tried again the next time")
 
 
-def _open(found: Found) -> BinaryIO:
+def _open(found: SourceFile) -> BinaryIO:
     """Open the listed file; no link that took its place, or that of a folder above it, leads elsewhere."""
     try:
         descriptor = os.open(found.real, _OPEN_FLAGS)

@@ -29,9 +29,9 @@ from devmem.stores import (
     skipped,
     unfinished,
 )
-from devmem_stores.file.chunks import Chunking, Limits
+from devmem_stores.file.chunks import Chunking, ParseLimits
 from devmem_stores.file.config import FileConfig
-from devmem_stores.file.indexer import FILE, FileRecord, Indexer, Recipe, load_records, plan_index
+from devmem_stores.file.indexer import FILE, FileRecord, Indexer, IndexRecipe, load_records, plan_index
 from devmem_stores.file.sources import Sources
 
 if TYPE_CHECKING:
@@ -52,11 +52,11 @@ class FileMemory(CollectionMemory):
     def __init__(self, setup: StoreSetup) -> None:
         super().__init__(setup)
         self.config = setup.config_as(FileConfig)
-        self._recipe = Recipe(
+        self._recipe = IndexRecipe(
             chunking=Chunking(
                 size=self.config.chunk_size, overlap=self.config.chunk_overlap, unit=self.config.chunk_unit
             ),
-            limits=Limits(**self.config.limits.model_dump()),
+            limits=ParseLimits(**self.config.limits.model_dump()),
         )
         self.report: IndexReport | None = None
         """Report of the last pass over the files."""

@@ -86,7 +86,7 @@ class Kept(NamedTuple):
     scope: Scope
 
 
-class RoleMemory(ShortTermMemory):
+class LongTermRole(ShortTermMemory):
     """A short-term memory whose watched messages are kept for long; made by `LongTermMemory.recover`.
 
     Looking up (`get`, `get_by_action`, ...) is about what is at hand: the newest `short_term` messages. What leaves
@@ -139,7 +139,7 @@ class RoleMemory(ShortTermMemory):
         told = (WriteStatus.DUPLICATE, WriteStatus.SKIPPED)
         known = {each.id for each, was in zip(watched, outcomes, strict=True) if was in told}
         written = {each.id for each in watched} - known
-        added = [(each, super(RoleMemory, self).add(each)) for each in unknown if each.id not in known]
+        added = [(each, super(LongTermRole, self).add(each)) for each in unknown if each.id not in known]
         return [message for message, appended in added if appended or message.id in written]
 
     def update(self, message: Message) -> bool:

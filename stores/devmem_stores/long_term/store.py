@@ -15,7 +15,7 @@ from devmem.storage import SearchQuery, Unique, Weights
 from devmem.stores import CollectionMemory, ConfigModel, StoreSetup, Vector, WriteStatus, item_from, skipped
 from devmem.text import shorten, strip_frames
 from devmem_stores.long_term.config import LongTermConfig
-from devmem_stores.long_term.role import Kept, RoleMemory, item_of, same_words, whole_text
+from devmem_stores.long_term.role import Kept, LongTermRole, item_of, same_words, whole_text
 
 _ROUNDING: Final = 1e-6
 _LOOKED_AT: Final = 10
@@ -33,10 +33,10 @@ class LongTermMemory(CollectionMemory):
         super().__init__(setup)
         self.config = setup.config_as(LongTermConfig)
         self.unique = Unique(self.config.dedupe)
-        self._roles: dict[Scope, RoleMemory] = {}
+        self._roles: dict[Scope, LongTermRole] = {}
         self._recovering = threading.Lock()
 
-    def recover(self, role_id: str, watch: object = None, *, scope: Scope | None = None) -> RoleMemory:
+    def recover(self, role_id: str, watch: object = None, *, scope: Scope | None = None) -> LongTermRole:
         """Return a role's memory, with what it knew last at hand; the same object each time.
 
         Its `restored` is the number of messages that were taken back; whether it is empty is logged as information.
@@ -57,7 +57,7 @@ class LongTermMemory(CollectionMemory):
         owner = replace(scope or Scope(), agent=role_id)
         with self._recovering:
             if owner not in self._roles:
-                self._roles[owner] = role = RoleMemory(self, owner)
+                self._roles[owner] = role = LongTermRole(self, owner)
                 _LOG.info("memory store %r: %d message(s) of role %r restored", self.name, role.restored, owner.agent)
             role = self._roles[owner]
         if watch is not None:

@@ -23,7 +23,7 @@ PAGE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ids:
+class EntityIds:
     """Who memories belong to, in mem0's words; None is not restricted."""
 
     user_id: str | None = None
@@ -41,7 +41,7 @@ class Ids:
         return [{name: value, **run} for name, value in owners] or ([run] if run else [])
 
 
-def find_ids(config: Mem0Config, scope: Scope, role: str, *, operation: str) -> Ids:
+def find_ids(config: Mem0Config, scope: Scope, role: str, *, operation: str) -> EntityIds:
     """Return the ids whose memories are meant: those of the configuration, else of the scope, else of the role.
 
     A role that is a short name is taken unchanged, a whole prompt is known by its hash.
@@ -55,7 +55,7 @@ def find_ids(config: Mem0Config, scope: Scope, role: str, *, operation: str) -> 
         # The role joins ids from the scope too, because a search without a scope has nothing but the role to go by.
         is_name = len(name) <= _LONGEST_ID and not any(char.isspace() for char in name)
         agent = name if is_name else f"role-{hashlib.sha256(name.encode()).hexdigest()[:16]}"
-    ids = Ids(user_id=config.user_id or scope.user, agent_id=agent, run_id=config.run_id)
+    ids = EntityIds(user_id=config.user_id or scope.user, agent_id=agent, run_id=config.run_id)
     if not ids.given():
         raise Mem0Error("scope", operation, "neither an id nor a role says whose memories are meant")
     return ids
@@ -68,7 +68,7 @@ class Write:
     key: str
     """Marks the memories that are made of it, so that a repeated write can be told from a new one."""
     text: str
-    ids: Ids
+    ids: EntityIds
     infer: bool
     metadata: Mapping[str, JsonValue] = field(default_factory=dict)
     timestamp: int | None = None

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from devmem.errors import Mem0Error, Mem0RejectedError
 from devmem.models.http_client import guarded_client
-from devmem_stores.mem0.backend import PAGE, Ids, Page, Write
+from devmem_stores.mem0.backend import PAGE, EntityIds, Page, Write
 from devmem_stores.mem0.config import SERVICE, Mem0Config
 from devmem_stores.mem0.failures import translated_errors
 from devmem_stores.mem0.in_process import load_mem0
@@ -92,7 +92,7 @@ class HostedMem0:
         with translated_errors(operation):
             return getattr(client, verb)(*arguments, **options)
 
-    def search(self, text: str, ids: Ids, top_k: int, threshold: float | None) -> list[Record]:
+    def search(self, text: str, ids: EntityIds, top_k: int, threshold: float | None) -> list[Record]:
         """Search; without a threshold the server's own applies."""
         limit = {} if threshold is None else {"threshold": threshold}
         answer = self._ask("search", "search", text, filters=_filters(ids), top_k=top_k, **limit)
@@ -111,7 +111,7 @@ class HostedMem0:
         first = made[0] if isinstance(made, list) and made else None
         return str(first["id"]) if isinstance(first, dict) and first.get("id") else None
 
-    def page(self, ids: Ids, number: int, metadata: Mapping[str, str] | None = None) -> Page:
+    def page(self, ids: EntityIds, number: int, metadata: Mapping[str, str] | None = None) -> Page:
         """Return one page."""
         operation = "list memories"
         # Both, always: 2.0.0 sends neither as a query parameter unless it has both.
@@ -155,7 +155,7 @@ class HostedMem0:
                 self._opened = None
 
 
-def _filters(ids: Ids, metadata: Mapping[str, str] | None = None) -> dict[str, JsonValue]:
+def _filters(ids: EntityIds, metadata: Mapping[str, str] | None = None) -> dict[str, JsonValue]:
     """Write a filter as the platform takes it: one id, `OR` of user and agent, `AND` with anything more."""
     conditions: list[JsonValue] = [{name: value} for name, value in ids.given().items() if name != "run_id"]
     if len(conditions) > 1:

@@ -23,7 +23,7 @@ from pydantic import JsonValue
 from devmem.errors import Mem0Error, Mem0RejectedError, MissingExtraError
 from devmem.redaction import hide
 from devmem.stores import Embedder, StoreSetup
-from devmem_stores.mem0.backend import PAGE, Ids, Page, Write
+from devmem_stores.mem0.backend import PAGE, EntityIds, Page, Write
 from devmem_stores.mem0.config import Mem0Config
 from devmem_stores.mem0.failures import hide_in_logs, translated_errors
 from devmem_stores.mem0.items import Record, read_record, read_records
@@ -290,7 +290,7 @@ class InProcessMem0:
             if (hidden := self._watch.take()) is not None:
                 raise hidden
 
-    def search(self, text: str, ids: Ids, top_k: int, threshold: float | None) -> list[Record]:
+    def search(self, text: str, ids: EntityIds, top_k: int, threshold: float | None) -> list[Record]:
         """Search for each id in turn: `Memory.search` wants one outside of any `OR`."""
         found: dict[str, Record] = {}
         for filters in ids.alternatives():
@@ -310,7 +310,7 @@ class InProcessMem0:
         first = next(iter(made.get("results") or ()), None) if isinstance(made, dict) else None
         return str(first["id"]) if isinstance(first, dict) and first.get("id") else None
 
-    def page(self, ids: Ids, number: int, metadata: Mapping[str, str] | None = None) -> Page:
+    def page(self, ids: EntityIds, number: int, metadata: Mapping[str, str] | None = None) -> Page:
         """Return everything on the first page; mem0 has no others here."""
         found: dict[str, Record] = {}
         for filters in ids.alternatives():

@@ -49,7 +49,7 @@ from devmem.stores import (
     skipped,
 )
 from devmem.text import strip_frames
-from devmem_stores.mem0.backend import Ids, Page, Retrier, Write, every_record, find_ids, is_mem0_id
+from devmem_stores.mem0.backend import EntityIds, Page, Retrier, Write, every_record, find_ids, is_mem0_id
 from devmem_stores.mem0.config import Mem0Config
 from devmem_stores.mem0.in_process import InProcessMem0, check_package
 from devmem_stores.mem0.items import ID_KEY, WRITE_KEY, Record, carried_metadata, to_item
@@ -307,7 +307,7 @@ class Mem0Memory(MemoryBase):
         config = self.config
         return any((config.user_id, config.agent_id, config.run_id, scope.user, scope.agent))
 
-    def _page(self, ids: Ids, number: int, metadata: Mapping[str, str] | None = None) -> Page:
+    def _page(self, ids: EntityIds, number: int, metadata: Mapping[str, str] | None = None) -> Page:
         return self._retrier.call("list memories", lambda: self.backend.page(ids, number, metadata))
 
     def _listed(self, where: Filter | None, operation: str) -> Iterator[tuple[str, MemoryItem]]:

@@ -85,7 +85,7 @@ def check_count(count: int) -> None:
         raise MessageError(f"a number of messages cannot be negative: {count}")
 
 
-class RoleMemory:
+class RoleMessages:
     """Messages in the order in which they came, each once; safe to use from several threads.
 
     It holds nothing itself: two of them, also in two processes, show the same.

@@ -34,7 +34,7 @@ from devmem_stores.role_zero.config import (
     importance_of,
     is_requirement,
 )
-from devmem_stores.role_zero.role import RoleMemory
+from devmem_stores.role_zero.role import RoleMessages
 
 
 def is_own(item: MemoryItem, query: MemoryQuery) -> bool:
@@ -81,9 +81,9 @@ class RoleZeroMemory(CollectionMemory):
             self.candidates = max(config.similarity_top_k, (llm or RankerConfig()).candidates)
         self._query_embedding = lru_cache(_QUERIES_KEPT)(QueryEmbedding)
 
-    def role(self, name: str, *, user: str = "", session: str = "") -> RoleMemory:
+    def role(self, name: str, *, user: str = "", session: str = "") -> RoleMessages:
         """Return the memory of one role for one user and session; no other memory's messages are in it."""
-        return RoleMemory(self, Scope(agent=name, user=user, session=session))
+        return RoleMessages(self, Scope(agent=name, user=user, session=session))
 
     def searches_related(self, last: Message | None, count: int, *, k: int, window: int, shown: int) -> bool:
         """Whether related messages are searched for; a subclass may decide by something else.

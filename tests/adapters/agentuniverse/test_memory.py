@@ -17,7 +17,7 @@ from agentuniverse.agent.memory.memory_storage.memory_storage_manager import Mem
 from agentuniverse.agent.memory.message import Message
 
 import devmem
-from devmem.adapters.agentuniverse import DevmemChatMemory, DevmemMemory, DevmemMemoryStorage
+from devmem.adapters.agentuniverse import DevmemAgentMemory, DevmemChatMemory, DevmemMemoryStorage
 from tests.adapters.pages import run_example
 
 
@@ -55,7 +55,7 @@ def components(memory: devmem.Memory, compressor: Counting) -> Iterator[None]:
         (MemoryStorageManager(), "tests.memory_storage.devmem_memory_storage", DevmemMemoryStorage.over(memory)),
         (MemoryStorageManager(), "tests.memory_storage.broken", Broken(name="broken")),
         (MemoryCompressorManager(), "tests.memory_compressor.counting", compressor),
-        (MemoryManager(), "tests.memory.talk", DevmemMemory(name="talk")),
+        (MemoryManager(), "tests.memory.talk", DevmemAgentMemory(name="talk")),
     ]
     for manager, code, component in made:
         manager.register(code, component)
@@ -74,23 +74,23 @@ def texts(messages: list[Message]) -> list[str]:
 
 def test_a_storage_that_is_no_component_is_an_error() -> None:
     """agentUniverse passes over it in silence."""
-    memory = DevmemMemory(name="talk", memory_storages=["devmem_memory_storage", "misspelt"])
+    memory = DevmemAgentMemory(name="talk", memory_storages=["devmem_memory_storage", "misspelt"])
     with pytest.raises(ValueError, match="'misspelt', which is not a component"):
         memory.add(said(1))
-    assert DevmemMemory(name="talk").get() == []
+    assert DevmemAgentMemory(name="talk").get() == []
     with pytest.raises(ValueError, match="misspelt"):
-        DevmemMemory(name="talk", memory_retrieval_storage="misspelt").get()
+        DevmemAgentMemory(name="talk", memory_retrieval_storage="misspelt").get()
 
 
 def test_a_storage_that_fails_keeps_messages_from_no_other() -> None:
-    memory = DevmemMemory(name="talk", memory_storages=["broken", "devmem_memory_storage"])
+    memory = DevmemAgentMemory(name="talk", memory_storages=["broken", "devmem_memory_storage"])
     with pytest.raises(OSError, match="disk full"):
         memory.add(said(1))
-    assert len(DevmemMemory(name="talk").get()) == 1
+    assert len(DevmemAgentMemory(name="talk").get()) == 1
 
 
 def test_the_budget_is_kept_by_leaving_out_the_oldest() -> None:
-    memory = DevmemMemory(name="talk", max_tokens=60)
+    memory = DevmemAgentMemory(name="talk", max_tokens=60)
     memory.add(said(9))
     assert texts(memory.get(prune=True))[-1] == "message number 8"
     assert 0 < len(memory.get(prune=True)) < 5
@@ -100,13 +100,13 @@ def test_the_budget_is_kept_by_leaving_out_the_oldest() -> None:
 
 def test_the_newest_message_is_shortened_and_not_dropped() -> None:
     """agentUniverse returns nothing at all where one message is longer than the budget."""
-    memory = DevmemMemory(name="talk", max_tokens=80)
+    memory = DevmemAgentMemory(name="talk", max_tokens=80)
     (kept,) = memory.prune([Message(type="human", content="word " * 200)])
     assert 10 < len(str(kept.content)) < 80
 
 
 def test_a_summary_counts_and_is_made_once(compressor: Counting) -> None:
-    memory = DevmemMemory(name="talk", max_tokens=120, memory_compressor="counting")
+    memory = DevmemAgentMemory(name="talk", max_tokens=120, memory_compressor="counting")
     memory.add(said(20))
     first, *others = texts(memory.create_copy().get(prune=True, top_k=20))
     assert first == "Tea was had."

@@ -189,7 +189,7 @@ def test_uninstalling_returns_chatdevs_own_memory() -> None:
     uninstall()
     install()
     install()
-    assert type(MemoryFactory.create_memory(_blackboard())).__name__ == "DevmemMemory"
+    assert type(MemoryFactory.create_memory(_blackboard())).__name__ == "ChatDevMemory"
 
 
 def _blackboard() -> MemoryStoreConfig:

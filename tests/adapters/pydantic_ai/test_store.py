@@ -18,18 +18,18 @@ from pydantic_ai_harness.memory import (
 
 import devmem
 from devmem.adapters.files import FileCommands
-from devmem.adapters.pydantic_ai import DevmemMemoryStore
+from devmem.adapters.pydantic_ai import DevmemHarnessStore
 from tests.adapters.pages import run_example
 
 NOTES = "notes/main.md"
 
 
 @pytest.fixture
-def store(memory: devmem.Memory) -> DevmemMemoryStore:
-    return DevmemMemoryStore(memory)
+def store(memory: devmem.Memory) -> DevmemHarnessStore:
+    return DevmemHarnessStore(memory)
 
 
-async def test_a_version_is_compared_and_set(store: DevmemMemoryStore) -> None:
+async def test_a_version_is_compared_and_set(store: DevmemHarnessStore) -> None:
     created = await store.write(NOTES, "one", expected_version=None)
     assert (created.existed, created.replayed) == (False, False)
     file = await store.read(NOTES, max_chars=1_000)
@@ -49,7 +49,7 @@ async def test_a_version_is_compared_and_set(store: DevmemMemoryStore) -> None:
     assert not (await store.delete(NOTES, expected_version=None)).existed
 
 
-async def test_reading_and_listing_are_bounded(store: DevmemMemoryStore) -> None:
+async def test_reading_and_listing_are_bounded(store: DevmemHarnessStore) -> None:
     for path in ("c.md", "a.md", "b/c.md", "b.md"):
         await store.write(path, "0123456789", expected_version=None)
     short = await store.read("a.md", max_chars=4)
@@ -71,7 +71,7 @@ async def test_reading_and_listing_are_bounded(store: DevmemMemoryStore) -> None
 @pytest.mark.parametrize(
     "path", ["../x.md", "/x.md", "a//b.md", "a/../b.md", "a/./b.md", "a b.md", "", "a/" + "b" * 201]
 )
-async def test_a_path_that_is_none_is_refused(store: DevmemMemoryStore, path: str) -> None:
+async def test_a_path_that_is_none_is_refused(store: DevmemHarnessStore, path: str) -> None:
     for call in (
         store.read(path, max_chars=10),
         store.write(path, "x", expected_version=None),
@@ -82,7 +82,7 @@ async def test_a_path_that_is_none_is_refused(store: DevmemMemoryStore, path: st
 
 
 class TestOperations:
-    async def test_a_repeated_operation_is_not_done_again(self, store: DevmemMemoryStore) -> None:
+    async def test_a_repeated_operation_is_not_done_again(self, store: DevmemHarnessStore) -> None:
         write = MemoryOperation(id="run:1", fingerprint="write one")
         delete = MemoryOperation(id="run:2", fingerprint="delete")
         assert await store.get_operation(write) is None
@@ -100,7 +100,7 @@ class TestOperations:
         assert (replayed.existed, replayed.replayed, replayed.version) == (True, True, None)
         assert await store.read(NOTES, max_chars=10) is not None
 
-    async def test_an_id_with_other_arguments_is_refused(self, store: DevmemMemoryStore) -> None:
+    async def test_an_id_with_other_arguments_is_refused(self, store: DevmemHarnessStore) -> None:
         await store.write(NOTES, "one", expected_version=None, operation=MemoryOperation("run:1", "write one"))
         other = MemoryOperation("run:1", "write two")
         with pytest.raises(MemoryOperationConflictError, match="'run:1' was reused"):
@@ -109,26 +109,26 @@ class TestOperations:
             await store.write("b.md", "two", expected_version=None, operation=other)
         assert await store.list_paths(limit=10) == [NOTES]
 
-    async def test_an_operation_that_did_not_happen_has_no_receipt(self, store: DevmemMemoryStore) -> None:
+    async def test_an_operation_that_did_not_happen_has_no_receipt(self, store: DevmemHarnessStore) -> None:
         operation = MemoryOperation("run:1", "write one")
         with pytest.raises(MemoryConflictError):
             await store.write(NOTES, "one", expected_version="none", operation=operation)
         assert await store.get_operation(operation) is None
         assert (await store.write(NOTES, "one", expected_version=None, operation=operation)).replayed is False
 
-    async def test_an_operation_that_runs_twice_at_once_is_done_once(self, store: DevmemMemoryStore) -> None:
+    async def test_an_operation_that_runs_twice_at_once_is_done_once(self, store: DevmemHarnessStore) -> None:
         operation = MemoryOperation("run:1", "write one")
         calls = [store.write(NOTES, "one", expected_version=None, operation=operation) for _ in range(4)]
         results = await asyncio.gather(*calls)
         assert sorted(result.replayed for result in results) == [False, True, True, True]
         assert len({result.version for result in results}) == 1
 
-    def test_receipts_are_in_no_search(self, store: DevmemMemoryStore, memory: devmem.Memory) -> None:
+    def test_receipts_are_in_no_search(self, store: DevmemHarnessStore, memory: devmem.Memory) -> None:
         asyncio.run(store.write(NOTES, "tea", expected_version=None, operation=MemoryOperation("tea", "tea")))
         assert [hit.text for hit in memory.search("tea receipt operation", limit=10)] == ["tea"]
 
 
-async def test_metadata_is_of_the_version_that_it_was_recorded_with(store: DevmemMemoryStore) -> None:
+async def test_metadata_is_of_the_version_that_it_was_recorded_with(store: DevmemHarnessStore) -> None:
     made = await store.write_with_metadata(NOTES, "one", expected_version=None, metadata={"by": "agent"})
     file = await store.read(NOTES, max_chars=10)
     assert file
@@ -144,7 +144,7 @@ async def test_metadata_is_of_the_version_that_it_was_recorded_with(store: Devme
 
 
 class TestSearching:
-    async def fill(self, store: DevmemMemoryStore) -> None:
+    async def fill(self, store: DevmemHarnessStore) -> None:
         for path, text in (
             ("ann/main/drinks.md", "Ann takes her tea without milk. " * 5),
             ("ann/main/travel.md", "She prefers the night train."),
@@ -153,7 +153,7 @@ class TestSearching:
         ):
             await store.write(path, text, expected_version=None)
 
-    async def test_only_what_is_directly_below_the_prefix_is_found(self, store: DevmemMemoryStore) -> None:
+    async def test_only_what_is_directly_below_the_prefix_is_found(self, store: DevmemHarnessStore) -> None:
         await self.fill(store)
         found = await store.search("ann/main/", "tea", limit=5, max_files=5, max_chars=500, max_file_chars=500)
         assert [match.path for match in found.matches] == ["ann/main/drinks.md"]
@@ -168,7 +168,7 @@ class TestWithTheHarness:
         """Run an agent with the capability, whose model takes some steps; return the messages."""
         left = [*steps, ModelResponse([TextPart("Done.")])]
         agent = Agent(
-            FunctionModel(lambda _messages, _info: left.pop(0)), capabilities=[Memory(store=DevmemMemoryStore(memory))]
+            FunctionModel(lambda _messages, _info: left.pop(0)), capabilities=[Memory(store=DevmemHarnessStore(memory))]
         )
         return list(asyncio.run(agent.run("Hello.")).all_messages())
 
@@ -194,7 +194,7 @@ class TestWithTheHarness:
 
 
 async def test_no_path_leaves_the_scope(memory: devmem.Memory) -> None:
-    ann, ben = (DevmemMemoryStore(memory.scoped(user=user)) for user in ("ann", "ben"))
+    ann, ben = (DevmemHarnessStore(memory.scoped(user=user)) for user in ("ann", "ben"))
     operation = MemoryOperation("run:1", "write one")
     await ann.write(NOTES, "of ann", expected_version=None, operation=operation)
     assert await ben.read(NOTES, max_chars=10) is None

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from devmem.messages import Message, Role
-from devmem_stores.brain.state import BrainState, Entry, Summary, dump_state, load_state, merge, without
+from devmem_stores.brain.state import BrainState, StoredMessage, Summary, dump_state, load_state, merge, without
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=12)
 
 
-def entry(number: int, content: str = "said") -> Entry:
-    return Entry(message=Message(content, id=f"m{number}", created_at=float(number)), item_id=f"i{number}")
+def entry(number: int, content: str = "said") -> StoredMessage:
+    return StoredMessage(message=Message(content, id=f"m{number}", created_at=float(number)), item_id=f"i{number}")
 
 
 def summary(name: str, first: int, count: int, level: int = 1) -> Summary:
@@ -76,7 +76,7 @@ def test_the_summary_of_more_messages_is_taken() -> None:
 def test_bytes_and_back(state: BrainState, text: str, talk: str | None, role: Role) -> None:
     said = Message(text, role=role, source="x", metadata={"a": [1, None]}, created_at=1.5)
     state = BrainState(
-        entries=(*state.entries, Entry(message=said, item_id="last")),
+        entries=(*state.entries, StoredMessage(message=said, item_id="last")),
         summaries=state.summaries,
         last_talk=talk,
         last_history_id=said.id,

@@ -17,7 +17,7 @@ from devmem.recording import (
 )
 from devmem.stores import MemoryQuery
 from devmem_stores.conversation import ConversationMemory
-from devmem_stores.conversation.items import View, sentence
+from devmem_stores.conversation.items import RecordSelection, sentence
 from tests.conftest import MakeStore
 from tests.stores.interactions import BOT, record
 
@@ -62,7 +62,7 @@ def test_a5_the_newest_come_and_in_the_order_of_their_times(store: ConversationM
     """Stored in another order than they happened in; A16 and A23 are the same question to other storages."""
     for number in (7, 2, 9, 0, 5, 1, 8, 3, 6, 4):
         store.record([record(number)])
-    everything = View(counterparts=frozenset(ParticipantType))
+    everything = RecordSelection(counterparts=frozenset(ParticipantType))
     assert contents(store.view(everything, 3)) == ["message 7", "message 8", "message 9"]
     assert contents(store.log("c")) == [f"message {number}" for number in range(10)]
     report = store.search(MemoryQuery(text="message", limit=3))

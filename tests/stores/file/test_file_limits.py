@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from devmem_stores.file import FileMemory, sources
-from devmem_stores.file.chunks import Limits
-from devmem_stores.file.sources import Found
+from devmem_stores.file.chunks import ParseLimits
+from devmem_stores.file.sources import SourceFile
 
 from .conftest import Folder, found, names, texts
 
@@ -139,7 +139,7 @@ def test_what_takes_a_listed_files_place_is_not_read(
     folder.write("in/a.txt", "the pump")
     real = sources.read
 
-    def read(file: Found, limits: Limits) -> sources.Read:
+    def read(file: SourceFile, limits: ParseLimits) -> sources.Read:
         if file.name == "docs/in/a.txt":
             swap(folder)
         return real(file, limits)

@@ -10,8 +10,8 @@ import pytest
 
 from devmem.errors import CollectionError
 from devmem_stores.file import sources
-from devmem_stores.file.chunks import Limits
-from devmem_stores.file.sources import Found, Read
+from devmem_stores.file.chunks import ParseLimits
+from devmem_stores.file.sources import Read, SourceFile
 from tests.conftest import StartScript
 
 from .conftest import Folder, found, names, texts
@@ -152,7 +152,7 @@ def test_a_file_deleted_while_it_is_read(folder: Folder, monkeypatch: pytest.Mon
     fresh_file = folder.write("b.txt", "the valve")
     real = sources.read
 
-    def vanish(file: Found, limits: Limits) -> Read:
+    def vanish(file: SourceFile, limits: ParseLimits) -> Read:
         if file.path in (gone, fresh_file):
             file.path.unlink()
         return real(file, limits)

@@ -11,7 +11,7 @@ import pytest
 
 from devmem.messages import AIMessage, Message, UserMessage
 from devmem_stores.role_zero import RoleZeroMemory
-from devmem_stores.role_zero.role import RoleMemory
+from devmem_stores.role_zero.role import RoleMessages
 from tests.conftest import MakeStore
 
 OpenStore = Callable[..., RoleZeroMemory]
@@ -25,7 +25,7 @@ def open_store(make_store: MakeStore, tmp_path: Path) -> OpenStore:
 
 
 @pytest.fixture
-def memory(open_store: OpenStore) -> RoleMemory:
+def memory(open_store: OpenStore) -> RoleMessages:
     """A role's memory with a window of three."""
     return open_store(memory_k=3).role("engineer")
 
@@ -36,7 +36,7 @@ def said(number: int, content: str = "", **fields: Any) -> Message:
     return made(content or f"message number {number}", id=f"m{number}", created_at=1000.0 + number, **fields)
 
 
-def fill(memory: RoleMemory, count: int) -> list[Message]:
+def fill(memory: RoleMessages, count: int) -> list[Message]:
     """Add `count` messages, one after another."""
     messages = [said(number) for number in range(count)]
     for message in messages:

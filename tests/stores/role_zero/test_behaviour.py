@@ -12,7 +12,7 @@ from devmem.errors import MessageError
 from devmem.messages import AIMessage, Message, SystemMessage, UserMessage
 from devmem_stores.role_zero import RoleZeroMemory
 from devmem_stores.role_zero.config import importance_of
-from devmem_stores.role_zero.role import RoleMemory
+from devmem_stores.role_zero.role import RoleMessages
 from tests.conftest import MakeStore
 
 from .conftest import OpenStore, fill, ids, said
@@ -36,13 +36,13 @@ def test_when_it_looks_for_older_messages(
     assert open_store().searches_related(last, count, k=k, window=200, shown=k or 200) is looks
 
 
-def talk(memory: RoleMemory) -> None:
+def talk(memory: RoleMessages) -> None:
     memory.add(said(0, "the deadline of the login page is in June"))
     for number in range(1, 6):
         memory.add(said(number, f"small talk about the weather, part {number}"))
 
 
-def test_get_gives_related_and_newest_messages(memory: RoleMemory) -> None:
+def test_get_gives_related_and_newest_messages(memory: RoleMessages) -> None:
     talk(memory)
     memory.add(said(6, "when is the deadline of the login page?"))
     assert ids(memory.get(3))[-3:] == ["m4", "m5", "m6"]
@@ -54,7 +54,7 @@ def test_get_gives_related_and_newest_messages(memory: RoleMemory) -> None:
     assert recall.failures == ()
 
 
-def test_k_is_the_number_of_newest_messages_and_0_the_window(memory: RoleMemory) -> None:
+def test_k_is_the_number_of_newest_messages_and_0_the_window(memory: RoleMessages) -> None:
     messages = fill(memory, 5)
     assert ids(memory.get()) == ["m2", "m3", "m4"]
     assert ids(memory.recall(1).recent) == ["m4"]
@@ -133,7 +133,7 @@ def test_what_is_said_again_is_recalled_once(open_store: OpenStore) -> None:
     assert memory.count() == 5
 
 
-def test_messages_can_be_looked_up(memory: RoleMemory) -> None:
+def test_messages_can_be_looked_up(memory: RoleMessages) -> None:
     first = said(0, "look at the login page", cause_by="Look", sent_from="Ann")
     memory.add_batch([first, said(1), said(2), said(3, cause_by="Look"), said(4)])
     assert memory.get_by_id("m0") == first
@@ -151,7 +151,7 @@ def test_messages_can_be_looked_up(memory: RoleMemory) -> None:
     assert memory.last() == said(4)
 
 
-def test_forgetting(memory: RoleMemory) -> None:
+def test_forgetting(memory: RoleMessages) -> None:
     fill(memory, 5)
     assert memory.delete(said(0)) is True
     assert memory.delete("m0") is False
@@ -188,7 +188,7 @@ def test_many_threads(open_store: OpenStore) -> None:
     assert memory.count() == 0
 
 
-def test_news_can_be_compared_with_the_newest_alone(memory: RoleMemory) -> None:
+def test_news_can_be_compared_with_the_newest_alone(memory: RoleMessages) -> None:
     fill(memory, 4)
     assert ids(memory.find_news([said(0), said(3), said(5)], within=2)) == ["m0", "m5"]
     for numbers in ({"k": -1}, {"within": -1}):

@@ -17,13 +17,13 @@ from devmem.messages import (
 )
 from devmem.stores import WriteStatus
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
-from devmem_stores.role_zero.role import RoleMemory, item_of
+from devmem_stores.role_zero.role import RoleMessages, item_of
 from tests.strategies import SCOPES, messages
 
 from .conftest import OpenStore, fill, ids, said
 
 
-def test_z1_a_duplicate_moves_nothing(memory: RoleMemory) -> None:
+def test_z1_a_duplicate_moves_nothing(memory: RoleMessages) -> None:
     fill(memory, 5)
     for _ in range(3):
         assert memory.add(said(4)).status is WriteStatus.DUPLICATE

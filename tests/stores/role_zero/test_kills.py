@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from devmem_stores.role_zero.role import RoleMemory
+from devmem_stores.role_zero.role import RoleMessages
 from tests.conftest import StartScript
 
 from .conftest import OpenStore, ids
@@ -16,7 +16,7 @@ from .conftest import OpenStore, ids
 WORKER = Path(__file__).parent / "workers" / "talk.py"
 
 
-def check_places(memory: RoleMemory) -> list[str]:
+def check_places(memory: RoleMessages) -> list[str]:
     """Return the ids of all messages, each of which is in exactly one place."""
     window, long_term, history = ids(memory.window()), ids(memory.long_term()), ids(memory.history())
     assert long_term + window == history

@@ -14,7 +14,7 @@ from devmem.errors import ChatModelError, RerankerError
 from devmem.models import register_reranker
 from devmem.stores import ChatReply, ChatRequest
 from devmem_stores.role_zero.config import ChatRanker, RankerConfig
-from devmem_stores.role_zero.role import RoleMemory
+from devmem_stores.role_zero.role import RoleMessages
 
 from .conftest import OpenStore, ids, said
 
@@ -33,7 +33,7 @@ class Chooser:
         return ChatReply(text=self.answer if self.answer is not None else f"Here it is: {chosen}")
 
 
-def make(open_store: OpenStore, model: Chooser, **config: Any) -> RoleMemory:
+def make(open_store: OpenStore, model: Chooser, **config: Any) -> RoleMessages:
     ranker = ChatRanker(RankerConfig.model_validate({"params": {"temperature": 0}}), lambda _: model)
     store = open_store(memory_k=1, recall="always", similarity_top_k=2, rules={"ranker": ranker}, **config)
     memory = store.role("engineer")
@@ -106,7 +106,7 @@ def redness(_config: RerankerConfig, _base_dir: Path) -> Redness:
     return Redness()
 
 
-def reranked(open_store: OpenStore, question: str = "build report?", **config: Any) -> RoleMemory:
+def reranked(open_store: OpenStore, question: str = "build report?", **config: Any) -> RoleMessages:
     register_reranker("test_redness", redness)
     block = {"reranker": {"type": "test_redness", "depth": 40}}
     store = open_store(memory_k=1, recall="always", similarity_top_k=2, retrieval=block, **config)

@@ -18,7 +18,7 @@ from devmem.stores import Provenance, SourceKind
 from devmem.transfer.importing.files import FileFormat
 from devmem.transfer.importing.formats import open_data, read_records
 from devmem.transfer.importing.prose import read_paragraphs
-from devmem.transfer.importing.records import Origin
+from devmem.transfer.importing.records import Position
 from tests.generated import examples
 from tests.transfer.reading import strict_items as items
 from tests.transfer.reading import summaries
@@ -299,7 +299,7 @@ def test_whatever_json_a_file_holds_it_is_read_or_refused(
 @given(st.text(alphabet="#ab `~\n", max_size=60))
 def test_paragraphs_lose_no_word(text: str) -> None:
     lines = list(enumerate(text.split("\n"), start=1))
-    found = list(read_paragraphs(lines, Origin(path=Path("a.txt")), markdown=False))
+    found = list(read_paragraphs(lines, Position(path=Path("a.txt")), markdown=False))
     assert " ".join(" ".join(item.content_summary for item in found).split()) == " ".join(text.split())
 
 

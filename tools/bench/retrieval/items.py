@@ -20,8 +20,8 @@ from devmem import DevmemError, MemoryItem, Scope
 from devmem.errors import DataFileError
 from devmem.model.items import dump_item
 from devmem.model.record_fields import FROM, KIND, TO, WHERE, WITH
-from devmem.transfer.importing.files import Source, parse_json
-from devmem.transfer.importing.records import Origin, text_item, text_of
+from devmem.transfer.importing.files import FileReader, parse_json
+from devmem.transfer.importing.records import Position, text_item, text_of
 
 _SESSION: Final = re.compile(r"session_(\d+)")
 
@@ -60,12 +60,12 @@ def read_items(path: Path) -> DataSetFile:
     Raises:
         DataFileError: it cannot be read, or is of none of the forms.
     """
-    origin = Origin(path=path)
+    origin = Position(path=path)
     if is_memories(path):
-        lines = [(parse_json(line), replace(origin, line=number)) for number, line in Source(path).lines()]
+        lines = [(parse_json(line), replace(origin, line=number)) for number, line in FileReader(path).lines()]
         items = [item for raw, here in lines for item in _read_madial(raw, here)]
         return DataSetFile(form=DataForm.MADIAL, groups=[raw for raw, _ in lines if isinstance(raw, dict)], items=items)
-    document: Any = Source(path).document()
+    document: Any = FileReader(path).document()
     groups: list[Any] = document if isinstance(document, list) else [document]
     for form, (key, kind, read) in _FORMS.items():
         if groups and isinstance(groups[0], Mapping) and isinstance(groups[0].get(key), kind):
@@ -80,7 +80,7 @@ def read_items(path: Path) -> DataSetFile:
 
 def is_memories(path: Path) -> bool:
     """Whether a file holds memories of MADial-Bench; raises `DataFileError` when it cannot be read."""
-    _, first = next(Source(path).lines(), (0, ""))
+    _, first = next(FileReader(path).lines(), (0, ""))
     try:
         raw = json.loads(first)
     except (json.JSONDecodeError, RecursionError):
@@ -103,7 +103,7 @@ def command(
         raise typer.BadParameter(str(error)) from error
 
 
-def _read_locomo(samples: list[object], origin: Origin) -> Iterator[MemoryItem | None]:
+def _read_locomo(samples: list[object], origin: Position) -> Iterator[MemoryItem | None]:
     """Yield an item for each turn, in the order of the conversation, and `None` for a blank one.
 
     Raises:
@@ -117,7 +117,7 @@ def _read_locomo(samples: list[object], origin: Origin) -> Iterator[MemoryItem |
         yield from _conversation(name, sample["conversation"], here)
 
 
-def _conversation(name: str, conversation: Mapping[str, Any], origin: Origin) -> Iterator[MemoryItem | None]:
+def _conversation(name: str, conversation: Mapping[str, Any], origin: Position) -> Iterator[MemoryItem | None]:
     numbers = sorted(int(found[1]) for key in conversation if (found := _SESSION.fullmatch(key)))
     for number in numbers:
         session = f"session_{number}"
@@ -134,7 +134,7 @@ def _conversation(name: str, conversation: Mapping[str, Any], origin: Origin) ->
             yield _turn(turn, replace(here, entry=f"{here.entry}[{at}]"), scope, time)
 
 
-def _turn(turn: object, origin: Origin, scope: Scope, event_time: float | None) -> MemoryItem | None:
+def _turn(turn: object, origin: Position, scope: Scope, event_time: float | None) -> MemoryItem | None:
     if not isinstance(turn, Mapping):
         raise origin.error(f"expected a turn, found {type(turn).__name__}")
     caption = turn.get("blip_caption")
@@ -154,7 +154,7 @@ def _turn(turn: object, origin: Origin, scope: Scope, event_time: float | None) 
     )
 
 
-def _read_longmemeval(questions: list[object], origin: Origin) -> Iterator[MemoryItem | None]:
+def _read_longmemeval(questions: list[object], origin: Position) -> Iterator[MemoryItem | None]:
     """Yield an item for each turn, and `None` for a blank one; the question's id is the conversation.
 
     A turn's id is `QUESTION/SESSION/N`, N being its 1-based place in the session; its metadata repeat the parts.
@@ -179,7 +179,7 @@ def session_names(ids: Sequence[object]) -> list[str]:
     return names
 
 
-def _history(question: Mapping[str, Any], origin: Origin) -> Iterator[MemoryItem | None]:
+def _history(question: Mapping[str, Any], origin: Position) -> Iterator[MemoryItem | None]:
     sessions = question["haystack_sessions"]
     name = text_of(question, "question_id", origin)
     names = session_names(_column(question, "haystack_session_ids", len(sessions), origin))
@@ -194,7 +194,7 @@ def _history(question: Mapping[str, Any], origin: Origin) -> Iterator[MemoryItem
             yield _longmemeval_turn(turn, replace(here, entry=f"{here.entry}[{number - 1}]"), scope, number, start)
 
 
-def _column(question: Mapping[str, Any], key: str, length: int, origin: Origin) -> list[object]:
+def _column(question: Mapping[str, Any], key: str, length: int, origin: Position) -> list[object]:
     values = question.get(key)
     if not isinstance(values, list) or len(values) != length:
         raise origin.error(f"{key!r}: expected a list with one element for each of the {length} sessions")
@@ -205,7 +205,7 @@ def _is_blank(text: object) -> bool:
     return isinstance(text, str) and not text.strip()
 
 
-def _longmemeval_turn(turn: object, origin: Origin, scope: Scope, number: int, start: float) -> MemoryItem | None:
+def _longmemeval_turn(turn: object, origin: Position, scope: Scope, number: int, start: float) -> MemoryItem | None:
     if not isinstance(turn, Mapping):
         raise origin.error(f"expected a turn, found {type(turn).__name__}")
     if _is_blank(turn.get("content")):
@@ -226,7 +226,7 @@ def _longmemeval_turn(turn: object, origin: Origin, scope: Scope, number: int, s
 _USUAL: Final = frozenset({"time", "event", "user-id", "id"})
 
 
-def _read_madial(raw: object, origin: Origin) -> Iterator[MemoryItem]:
+def _read_madial(raw: object, origin: Position) -> Iterator[MemoryItem]:
     """Yield an item for each memory of an object: its event, bound to its user; scene and emotion are metadata.
 
     A memory's id is `madial/ID`.
@@ -250,7 +250,7 @@ def _read_madial(raw: object, origin: Origin) -> Iterator[MemoryItem]:
         )
 
 
-def _read_units(groups: list[object], origin: Origin) -> Iterator[MemoryItem | None]:
+def _read_units(groups: list[object], origin: Position) -> Iterator[MemoryItem | None]:
     """Yield an item for each unit, in order, and `None` for a blank one.
 
     Raises:
@@ -266,7 +266,7 @@ def _read_units(groups: list[object], origin: Origin) -> Iterator[MemoryItem | N
             yield _unit(unit, replace(here, entry=f"[{at}].units[{number}]"), name, said_at)
 
 
-def _unit(unit: object, origin: Origin, conversation: str, said_at: Counter[str]) -> MemoryItem | None:
+def _unit(unit: object, origin: Position, conversation: str, said_at: Counter[str]) -> MemoryItem | None:
     if not isinstance(unit, Mapping):
         raise origin.error(f"expected a unit, found {type(unit).__name__}")
     if _is_blank(unit.get("text")):
@@ -320,7 +320,7 @@ def _record_fields(unit: Mapping[str, Any], named: str, speaker: str) -> dict[st
     return {KIND: kind, **({WITH: [contact]} if contact else {}), **(span.groupdict() if span else {})}
 
 
-_FORMS: Final[Mapping[DataForm, tuple[str, type, Callable[[list[Any], Origin], Iterator[MemoryItem | None]]]]] = {
+_FORMS: Final[Mapping[DataForm, tuple[str, type, Callable[[list[Any], Position], Iterator[MemoryItem | None]]]]] = {
     DataForm.LOCOMO: ("conversation", Mapping, _read_locomo),
     DataForm.LONGMEMEVAL: ("haystack_sessions", list, _read_longmemeval),
     DataForm.UNITS: ("units", list, _read_units),

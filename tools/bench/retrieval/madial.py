@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from devmem import MemoryItem
 from devmem.errors import DataFileError
-from devmem.transfer.importing.files import Source, parse_json
+from devmem.transfer.importing.files import FileReader, parse_json
 from tools.bench.retrieval.dataset import Dataset, Haystack, Question
 from tools.bench.retrieval.items import is_memories, read_items
 
@@ -21,7 +21,7 @@ _UTTERANCE: Final = re.compile(r'^<([^>]*)>:?"?(.*?)"?\s*$', re.DOTALL)
 
 def is_dialogues(path: Path) -> bool:
     """Whether a file holds dialogues of this form; raises `DataFileError` when it cannot be read."""
-    _, first = next(Source(path).lines(), (0, ""))
+    _, first = next(FileReader(path).lines(), (0, ""))
     try:
         raw = json.loads(first)
     except (json.JSONDecodeError, RecursionError):
@@ -58,7 +58,7 @@ def read_madial(dialogues: Path, memories: Path, name: str) -> Dataset:
 
 
 def _questions(path: Path, items: Mapping[str, MemoryItem]) -> Iterator[Question]:
-    for number, line in Source(path).lines():
+    for number, line in FileReader(path).lines():
         try:
             raw: Any = parse_json(line)
             turn = min(raw["test-turn"])

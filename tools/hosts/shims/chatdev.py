@@ -1,4 +1,4 @@
-"""`DevmemMemory` in the place of ChatDev's classes, which its tests make by hand."""
+"""`ChatDevMemory` in the place of ChatDev's classes, which its tests make by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from entity.configs.node.memory import Mem0MemoryConfig, SimpleMemoryConfig
 from runtime.node.agent.memory import mem0_memory, simple_memory
 
 from devmem.adapters.chatdev import install
-from devmem.adapters.chatdev.stores import DevmemMemory, Installation
+from devmem.adapters.chatdev.stores import ChatDevMemory, Installation
 from devmem.plugins import registry
 from devmem.stores import ModelIdentity, StoreSetup, Vector, load_item
 
@@ -36,7 +36,7 @@ class _Embedder:
         return vectors
 
 
-class SimpleMemory(DevmemMemory):
+class SimpleMemory(ChatDevMemory):
     """Takes the model and the items that the tests assign."""
 
     def __init__(self, store: Any) -> None:  # noqa: ANN401
@@ -69,7 +69,7 @@ class SimpleMemory(DevmemMemory):
         self.kept.add([load_item({**item.to_dict(), "embedding": None}) for item in items])
 
 
-class Mem0Memory(DevmemMemory, mem0_memory.Mem0Memory):  # type: ignore[misc] # see `DevmemMemory`
+class Mem0Memory(ChatDevMemory, mem0_memory.Mem0Memory):  # type: ignore[misc] # see `ChatDevMemory`
     """Keeps the helpers of ChatDev's class."""
 
     def __init__(self, store: Any) -> None:  # noqa: ANN401
