@@ -125,10 +125,12 @@ class Conversing(Opening):
 
     def test_a_time_in_the_query_brings_what_was_told_then_or_soon_after(self, collection: Collection) -> None:
         """A turn before the period cannot be about it."""
-        for name, day in {"before": 1, "then": 6, "after": 9}.items():
+        for name, day in {"before": 1, "then": 6, "after": 9, "later": 20}.items():
             when = datetime(2024, 2, day, tzinfo=UTC).timestamp()
             texts = ["we went to the lake", f"nothing else in {name}"]
             items = [turn(f"{name} {at}", text, conversation=name, event_time=when) for at, text in enumerate(texts)]
             add_encoded(collection, items)
-        ranked = _ranked(collection, asked("What did we do at the lake on 6 February 2024?"))
-        assert ranked == ["then", "after", "before"]
+        groups = collection.conversations(asked("What did we do at the lake on 6 February 2024?"))
+        near = {group.conversation: group.parts.get("in_time", 0.0) for group in groups}
+        assert list(near)[:2] == ["then", "after"]
+        assert near["then"] >= near["after"] > near["later"] > near["before"] == 0

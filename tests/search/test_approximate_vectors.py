@@ -112,17 +112,6 @@ def test_recall_of_many() -> None:
     assert recall(index, vectors, limit=200) >= 0.98
 
 
-def test_a_component_that_is_larger_than_in_others() -> None:
-    """It is not cut off, in whichever segment it is and whenever it comes."""
-    index, vectors = filled(4000)
-    axes = np.eye(DIMENSION, dtype=np.float32)
-    index.add(numbered(4000, 4001), axes[:1])
-    index.wait_for_build()
-    index.add(numbered(4001, 4600), np.concatenate([axes[1:2], vectors[:598]]))
-    for axis, row in ((axes[0], 4000), (axes[1], 4001)):
-        assert index.reader().similarities(axis, numbered(row, row + 1)).tolist() == pytest.approx([1.0], abs=8e-3)
-
-
 @settings(deadline=None, max_examples=examples(6))
 @given(
     dimension=st.sampled_from([2, 7, 64, 384]),

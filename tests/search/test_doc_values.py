@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.search.indexes.doc_values import STRING_COLUMNS, DocEntry, DocValues
+from devmem.search.indexes.columns import Rows
+from devmem.search.indexes.doc_values import STRING_COLUMNS, ConditionCache, DocEntry, DocValues
 
 ENTRIES = st.builds(
     DocEntry,
@@ -116,6 +118,11 @@ def test_the_columns_are_those_of_a_list(operations: list[Operation], kind: type
             for value in ("a", "李四", "", None, "never seen"):
                 found = doc_values.equal(name, value)[kept].tolist()
                 assert found == [text(entry, name) == value for entry in plain]
+        threads = doc_values.column("thread")[kept].tolist()
+        by_name = dict(zip(map(conversation_of, plain), threads, strict=True))
+        assert [by_name[conversation_of(entry)] for entry in plain] == threads
+        assert len(set(by_name.values())) == len(by_name)
+        assert all((number == 0) == (name is None) for name, number in by_name.items())
 
 
 @given(operations=OPERATIONS, now=st.floats(0, 100))
@@ -129,18 +136,6 @@ def test_what_expired(operations: list[Operation], now: float) -> None:
     assert doc_values.next_expiry <= min(expired.values(), default=float("inf"))
     doc_values.find_next_expiry()
     assert doc_values.next_expiry == min(expired.values(), default=float("inf"))
-
-
-@given(operations=OPERATIONS)
-def test_conversations_are_told_apart(operations: list[Operation]) -> None:
-    """By conversation, session, agent and user together; what is of none has the number 0."""
-    doc_values, plain, _ = applied(operations)
-    numbers = doc_values.column("thread")[doc_values.positions(rows_of(plain))]
-    by_name = dict(zip(map(conversation_of, plain), numbers.tolist(), strict=True))
-    assert [by_name[conversation_of(entry)] for entry in plain] == numbers.tolist()
-    assert len(set(by_name.values())) == len(by_name)
-    assert by_name.get(None, 0) == 0
-    assert all(number for name, number in by_name.items() if name is not None)
 
 
 def neighbours(doc_values: DocValues, plain: list[DocEntry], visible: np.ndarray | None) -> list[list[int | None]]:
@@ -163,22 +158,29 @@ def neighbours_in(plain: list[DocEntry]) -> list[list[int | None]]:
     return found
 
 
-@given(operations=OPERATIONS, kind=st.sampled_from([DocValues, Thrifty]))
-def test_neighbours_are_those_of_a_list(operations: list[Operation], kind: type[DocValues]) -> None:
-    """The items around a deleted one become neighbours; each view keeps those of its moment."""
+@given(operations=OPERATIONS, kind=st.sampled_from([DocValues, Thrifty]), hidden=st.sets(st.integers(1, 40)))
+def test_neighbours_are_those_of_a_list(operations: list[Operation], kind: type[DocValues], hidden: set[int]) -> None:
+    """What is deleted, or hidden by a filter, leaves its place to the next; each view keeps those of its moment."""
     for doc_values, plain in applied(operations, kind)[2]:
         assert neighbours(doc_values, plain, None) == neighbours_in(plain)
+        visible = np.ones(len(doc_values.live), dtype=np.bool_)
+        gone = doc_values.positions(np.array(sorted(hidden), dtype=np.int64))
+        visible[gone[gone >= 0]] = False
+        left = [entry for entry in plain if entry.row not in hidden]
+        assert neighbours(doc_values, left, visible) == neighbours_in(left)
 
 
-@given(operations=OPERATIONS, hidden=st.sets(st.integers(1, 40)))
-def test_what_a_filter_hides_is_nobodys_neighbour(operations: list[Operation], hidden: set[int]) -> None:
-    """The next visible item takes its place, as if the hidden one were not there."""
-    doc_values, plain, _ = applied(operations)
-    visible = np.ones(len(doc_values.live), dtype=np.bool_)
-    gone = doc_values.positions(np.array(sorted(hidden), dtype=np.int64))
-    visible[gone[gone >= 0]] = False
-    left = [entry for entry in plain if entry.row not in hidden]
-    assert neighbours(doc_values, left, visible) == neighbours_in(left)
+@given(st.lists(st.tuples(st.sampled_from([2, 3]), st.integers(0, 1), st.sets(st.integers(0, 40))), max_size=8))
+def test_a_condition_is_answered_as_the_database_does(searches: list[tuple[int, int, set[int]]]) -> None:
+    """Rows become visible in any order, and a restored database has other items in the same rows."""
+    cache = ConditionCache(most_rows=50)
+    for number, generation, rows in searches:
+        found = cache.at(generation)(number, np.array(list(rows)[::-1], dtype=np.int64), matching(number, generation))
+        assert sorted(found.tolist()) == sorted(row for row in rows if row % number == generation)
+
+
+def matching(number: int, rest: int) -> Callable[[Rows], Rows]:
+    return lambda rows: rows[rows % number == rest]
 
 
 def test_room_is_given_back() -> None:
@@ -191,11 +193,3 @@ def test_room_is_given_back() -> None:
     newest = doc_values.positions(np.array([99_901, 99_902]))
     assert doc_values.rows(doc_values.around(newest, 1)[1]).tolist() == [99_902, 99_903]
     assert doc_values.around(newest, 1)[0].tolist() == [-1, newest[0]]
-
-
-def test_without_items() -> None:
-    for doc_values in (DocValues(), DocValues.restore(DocValues().parts())):
-        assert doc_values.positions(np.array([1, 2])).tolist() == [-1, -1]
-        doc_values.remove([1])
-        doc_values.add([])
-        assert len(doc_values) == 0

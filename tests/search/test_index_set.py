@@ -119,25 +119,6 @@ def test_a_reader_shows_its_moment_for_ever(steps: list[tuple[bool, int]]) -> No
         assert seen(reader, left) == before
 
 
-def test_expired_items_are_removed() -> None:
-    """The earliest first, and one that is added too late at once."""
-    indexes = IndexSet()
-    indexes.add_items([DocEntry(1, expires_at=10.0), DocEntry(2, expires_at=20.0), DocEntry(3)])
-
-    def left() -> list[int]:
-        doc_values = indexes.reader().doc_values
-        rows: list[int] = doc_values.rows(np.flatnonzero(doc_values.live)).tolist()
-        return rows
-
-    indexes.expire(9.0)
-    assert (left(), indexes.expired_until) == ([1, 2, 3], float("-inf"))
-    indexes.expire(15.0)
-    assert (left(), indexes.expired_until) == ([2, 3], 10.0)
-    indexes.add_items([DocEntry(4, expires_at=12.0)])
-    indexes.expire(15.0)
-    assert (left(), indexes.expired_until) == ([2, 3], 12.0)
-
-
 @pytest.mark.parametrize("bad", [np.nan, np.inf, 1e30, 100.0, 0.0])
 def test_a_vector_that_is_not_of_unit_length_is_left_out(bad: float, caplog: pytest.LogCaptureFixture) -> None:
     """It would rank first for everything, or abort the process; its item counts as one without an embedding."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,43 +28,6 @@ def numbered(batches: list[list[int]], step: int) -> list[list[tuple[int, int]]]
     return found
 
 
-def filled(batches: list[list[tuple[int, int]]], *, reopened: bool = False) -> PassageMap:
-    passage_map = PassageMap()
-    for pairs in batches:
-        passage_map.add([passage for passage, _ in pairs], [row for _, row in pairs])
-        if reopened:
-            passage_map = PassageMap.restore(passage_map.parts())
-    return passage_map
-
-
-@given(batches=BATCHES, step=STEPS, reopened=st.booleans(), order=st.randoms(use_true_random=False))
-def test_it_has_what_was_added(batches: list[list[int]], step: int, reopened: bool, order: Random) -> None:
-    """In whatever order batches, and passages in them, come."""
-    added = numbered(batches, step)
-    pairs = [pair for batch in added for pair in batch]
-    order.shuffle(added)
-    for batch in added:
-        order.shuffle(batch)
-    passage_map = filled(added, reopened=reopened)
-    assert len(passage_map) == len(pairs)
-    passages = np.array([passage for passage, _ in pairs], dtype=np.int64)
-    assert passage_map.rows_of(passages[::-1]).tolist() == [row for _, row in pairs][::-1]
-
-
-@given(batches=BATCHES, step=STEPS, data=st.data())
-def test_the_passages_of_rows(batches: list[list[int]], step: int, data: st.DataObject) -> None:
-    added = numbered(batches, step)
-    pairs = [pair for batch in added for pair in batch]
-    rows = data.draw(st.lists(st.integers(0, 40), unique=True))
-    order = data.draw(st.permutations(added))
-    passage_map = filled(order)
-    passages, owner = passage_map.passages_of(np.array(rows, dtype=np.int64))
-    wanted = [(passage, at) for at, row in enumerate(rows) for passage, its in pairs if its == row]
-    assert list(zip(passages.tolist(), owner.tolist(), strict=True)) == wanted
-    everything = passage_map.all_passages_of(np.array(rows, dtype=np.int64))
-    assert everything.tolist() == sorted(passage for passage, _ in wanted)
-
-
 class Thrifty(PassageMap):
     """Frees room at once."""
 
@@ -77,12 +38,13 @@ class Thrifty(PassageMap):
 def test_what_is_left_after_removing(batches: list[list[int]], step: int, data: st.DataObject) -> None:
     """Rows that were not removed keep their passages, whatever was given back, and a view keeps all of its moment."""
     added = numbered(batches, step)
+    order = data.draw(st.permutations(added))
     passage_map, gone = Thrifty(), set[int]()
     there: list[tuple[int, int]] = []
     views = []
-    for pairs in added:
+    for pairs in order:
         passage_map.add([passage for passage, _ in pairs], [row for _, row in pairs])
-        there += pairs
+        there = sorted([*there, *pairs])
         rows = sorted(data.draw(st.sets(st.integers(0, 40), max_size=8)))
         passage_map.remove(np.array(rows, dtype=np.int64))
         gone |= set(rows) & {row for _, row in there}
@@ -94,3 +56,5 @@ def test_what_is_left_after_removing(batches: list[list[int]], step: int, data: 
         passages, owner = view.passages_of(np.array(kept, dtype=np.int64))
         wanted = [(passage, kept.index(row)) for passage, row in left]
         assert list(zip(passages.tolist(), owner.tolist(), strict=True)) == wanted
+        assert view.all_passages_of(np.array(kept, dtype=np.int64)).tolist() == sorted(passages.tolist())
+        assert view.rows_of(passages[::-1]).tolist() == [row for _, row in left][::-1]

@@ -165,13 +165,6 @@ def test_restoring(documents: list[str], query: str, data: st.DataObject) -> Non
     assert len(index) == len(documents) - 1
 
 
-@pytest.mark.parametrize("name", ["codes", "starts", "rows"])
-def test_parts_of_another_index_are_refused(name: str) -> None:
-    parts = indexed(["one two three", "two three four"]).parts()
-    with pytest.raises(ValueError, match="not those of its terms"):
-        PostingsIndex.restore({**parts, name: parts[name][:1]})
-
-
 @given(
     counts=st.lists(st.integers(1, 255), min_size=1, max_size=20),
     lengths=st.lists(st.integers(0, 10**7), min_size=1, max_size=20),
@@ -186,19 +179,6 @@ def test_codes_of_counts_and_lengths(counts: list[int], lengths: list[int], mean
     assert worth == pytest.approx(wanted, rel=0.05)
     short = (count <= 32) & (length < 256)
     assert worth[short] == pytest.approx(wanted[short], rel=1e-5)
-
-
-def test_an_empty_index() -> None:
-    index = PostingsIndex()
-    assert not len(index.query(QueryText("anything")).top(5))
-    assert index.query(QueryText("anything")).ceiling == 0
-    index.remove([1, 2])
-    index.add([], [])
-    assert len(index) == 0
-    assert len(PostingsIndex.restore(index.parts())) == 0
-    index.add([1], [encode_terms("")])
-    assert not len(index.query(QueryText("anything")).top(5))
-    assert len(index) == 1
 
 
 @given(DOCUMENTS, st.data())

@@ -72,45 +72,12 @@ def test_codes_are_those_of_the_database(database: Database, ahead: int) -> None
             check(database, found)
 
 
-def test_when_there_is_no_more_room_it_starts_again(database: Database) -> None:
-    cache = bounded()
-    gathered(database, cache, list(range(1, KEPT + 1)))
-    check(database, gathered(database, cache, [2, 100, 101]))
-    database.forget()
-    assert sorted(gathered(database, cache, list(database.codes))) == [2, 100, 101]
-
-
-def test_a_small_database_is_read_at_once(database: Database) -> None:
-    cache = TokenCache(ahead=1200)
-    gathered(database, cache, [7])
-    database.connection.execute("DELETE FROM tokens WHERE part >> 12 < 1000")
-    database.add(1201)
-    found = gathered(database, cache, [*database.codes, 9999])
-    assert sorted(found) == list(database.codes)
-    check(database, found)
-
-
 def test_codes_of_another_width_are_those_of_another_model(database: Database) -> None:
     cache = bounded()
     gathered(database, cache, [1])
     codes, counts = cache.gather(SqliteTokenRows(database.connection), np.array([1]), 5)
     assert (len(codes), counts.tolist()) == (0, [0])
     assert sorted(gathered(database, cache, [1])) == [1]
-
-
-def test_of_a_large_database_only_what_is_needed_is_read(database: Database) -> None:
-    cache = TokenCache(ahead=1199)
-    gathered(database, cache, [7])
-    database.forget()
-    assert sorted(gathered(database, cache, [6, 7, 8])) == [7]
-
-
-def test_codes_larger_than_the_bound_are_given_but_not_kept(database: Database) -> None:
-    cache = TokenCache(most_bytes=5, ahead=0)
-    check(database, gathered(database, cache, [1, 2]))
-    check(database, gathered(database, cache, [3]))
-    database.forget()
-    assert sorted(gathered(database, cache, [1, 2, 3])) == [3]
 
 
 def test_passages_without_codes_or_with_those_of_another_model(database: Database) -> None:

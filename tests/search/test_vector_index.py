@@ -73,62 +73,6 @@ def test_adding_and_removing(steps: list[tuple[bool, int]], limit: int, seed: in
         check(index, naive, query, limit, set(chance.integers(0, 3 * following + 3, size=20).tolist()))
 
 
-def filled(count: int) -> tuple[VectorIndex, Naive, np.random.Generator]:
-    chance = np.random.default_rng(3)
-    index, naive = VectorIndex(DIMENSION, EXACT), Naive()
-    vectors = unit(chance, count)
-    index.add(np.arange(count, dtype=np.int64), vectors)
-    naive.vectors = dict(enumerate(vectors))
-    return index, naive, chance
-
-
-def test_most_rows_are_removed() -> None:
-    """Their room is given back, and the rest is found as before."""
-    index, naive, chance = filled(6000)
-    gone = np.arange(0, 5500, dtype=np.int64)
-    index.remove(gone)
-    naive.vectors = {row: vector for row, vector in naive.vectors.items() if row >= 5500}
-    assert len(index) == 500
-    check(index, naive, unit(chance, 1)[0], 10)
-    index.remove(np.arange(6000, dtype=np.int64))
-    assert nearest(index, unit(chance, 1)[0], 5).tolist() == []
-    index.add(np.array([9000], dtype=np.int64), unit(chance, 1))
-    assert nearest(index, unit(chance, 1)[0], 5).tolist() == [9000]
-
-
-def test_an_empty_index() -> None:
-    index = VectorIndex(DIMENSION)
-    query = np.ones(DIMENSION, dtype=np.float32)
-    assert nearest(index, query, 5).tolist() == []
-    assert nearest(index, query, 5, np.array([1], dtype=np.int64)).tolist() == []
-    assert np.isnan(index.reader().similarities(query, np.array([1], dtype=np.int64))).all()
-    assert not index.contains(np.array([1], dtype=np.int64)).any()
-    index.remove(np.array([1], dtype=np.int64))
-    assert len(index) == 0
-
-
-def test_many_vectors_take_a_byte_a_component_and_a_code() -> None:
-    """They are found as before but for the rounding, also after most of them are removed."""
-    chance = np.random.default_rng(4)
-    vectors = chance.standard_normal((3000, 384)).astype(np.float32)
-    index = VectorIndex(384, IndexConfig(search="approximate"))
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    for start in range(0, 3000, 100):
-        index.add(np.arange(start, start + 100, dtype=np.int64), vectors[start : start + 100])
-    index.remove(gone := np.arange(100, 2900, dtype=np.int64))
-    assert not index.contains(gone).any()
-    index.add(gone, vectors[gone])
-    index.wait_for_build()
-    reader = index.reader()
-    assert index.approximate
-    assert reader.size_bytes < 3000 * (384 + 192)
-    for row in range(0, 3000, 100):
-        rows, near = reader.nearest(vectors[row], 5)
-        assert rows[0] == row
-        assert near == pytest.approx(vectors[rows] @ vectors[row], abs=3e-3)
-    assert reader.gather(np.array([2950], dtype=np.int64))[0] == pytest.approx(vectors[2950], abs=2e-3)
-
-
 def test_a_filtered_search_leaves_the_other_processors_alone() -> None:
     """Threads of BLAS take as much time again, and wait actively for the next product."""
     count, dimension = 1_900, 384
