@@ -1,24 +1,19 @@
-"""Runs that race with one another, and runs whose changes were seen by all at once."""
+"""Runs whose changes were seen by all at once, and how runs end."""
 
 from __future__ import annotations
 
 from contextlib import closing
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from devmem import Filter, Scope, acting_as
+from devmem import Scope, acting_as
 from devmem.errors import RunConflictError, RunStateError
 from devmem.memory import Operation, RunState
 from devmem.storage import Collection, VersionedCollection
 from devmem.testing import ManualClock
 from tests.collection_suite.fixtures import item
 from tests.collection_suite.runs import Running
-from tests.collection_suite.versions import SHARED
 
-_IDS = st.sampled_from(["a", "b", "c"])
-_CHANGES = st.lists(st.tuples(st.sampled_from(["add", "delete"]), _IDS), max_size=4)
 _RUN = Scope(run="r")
 
 
@@ -54,44 +49,6 @@ class FinishedRuns(Running):
         with closing(versioned.as_of(ended - 0.5)) as earlier, closing(versioned.as_of(ended)) as then:
             assert (_state(earlier), _state(then)) == (before, _state(versioned))
         assert _state(versioned) != before
-
-    @settings(max_examples=25, suppress_health_check=SHARED, deadline=None)
-    @given(there=st.sets(_IDS), one=_CHANGES, two=_CHANGES, others=_CHANGES)
-    def test_of_runs_that_race_never_two_win(
-        self,
-        versioned: VersionedCollection,
-        clock: ManualClock,
-        there: set[str],
-        one: list[tuple[str, str]],
-        two: list[tuple[str, str]],
-        others: list[tuple[str, str]],
-    ) -> None:
-        """A run is committed just when nobody else changed what it changed; what both deleted counts for neither."""
-        versioned.erase(where=Filter())
-        clock.advance(60)
-        versioned.add([item("old", id=name) for name in sorted(there)])
-        before, moment = _state(versioned), clock()
-        views = {name: versioned.run(f"{name} at {moment}") for name in ("one", "two")}
-        for (name, view), steps in zip(views.items(), (one, two), strict=True):
-            _do(view, name, steps)
-        wanted = {name: _changed(before, _state(view)) for name, view in views.items()}
-        _do(versioned, "others", others)
-        for name, view in views.items():
-            view.close()
-            now = _state(versioned)
-            if versioned.find_run(f"{name} at {moment}") is None:
-                continue
-            lost = set(versioned.conflicts(f"{name} at {moment}"))
-            if lost:
-                assert lost <= _touched(one, two, others)
-                with pytest.raises(RunConflictError):
-                    versioned.commit(f"{name} at {moment}")
-                assert _state(versioned) == now
-            else:
-                versioned.commit(f"{name} at {moment}")
-                taken = {each for each in wanted[name] if now.get(each) != before.get(each)}
-                assert all(wanted[name][each] is now.get(each) is None for each in taken)
-                assert _state(versioned) == _applied(now, wanted[name])
 
     def test_a_run_that_was_never_pending_is_known(self, versioned: VersionedCollection, clock: ManualClock) -> None:
         """By what it wrote: it is listed, compared and found, and what others wrote meanwhile is not of it."""
@@ -204,25 +161,3 @@ class FinishedRuns(Running):
         assert versioned.revert(name).run == f"revert of {name}"
         versioned.add([item("hail", id=name)])
         assert versioned.conflicts(f"{name} pending") == [name]
-
-
-def _do(collection: Collection, text: str, changes: list[tuple[str, str]]) -> None:
-    for kind, name in changes:
-        if kind == "add":
-            collection.add([item(text, id=name)])
-        else:
-            collection.delete(ids=[name])
-
-
-def _changed(before: dict[str, str], after: dict[str, str]) -> dict[str, str | None]:
-    """Return what differs by id; None for what is gone."""
-    return {name: after.get(name) for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
-
-
-def _applied(before: dict[str, str], changes: dict[str, str | None]) -> dict[str, str]:
-    after = {**before, **changes}
-    return {name: text for name, text in after.items() if text is not None}
-
-
-def _touched(*changes: list[tuple[str, str]]) -> set[str]:
-    return {name for steps in changes for _, name in steps}

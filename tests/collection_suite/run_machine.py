@@ -1,4 +1,7 @@
-"""Random writes in runs and outside of them: runs do what an overlay of a plain dictionary would do."""
+"""Random writes in runs and outside of them: runs do what an overlay of a plain dictionary would do.
+
+The clock jumps, back too: what is seen does not depend on it, and recorded times grow.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from devmem import Filter, MemoryItem
 from devmem.errors import RunConflictError
 from devmem.storage import Collection, VersionedCollection
+from devmem.testing import ManualClock
 from tools.torture.run_model import RunModel, Texts, shown_texts
 
 _NAMES: Final = [f"id {n}" for n in range(5)]
@@ -26,9 +30,9 @@ _RUNS: Final = count()
 class RunsAgainstADictionary(RuleBasedStateMachine):
     """Two pending runs at a time, and a writer outside of them."""
 
-    def __init__(self, collection: VersionedCollection) -> None:
+    def __init__(self, collection: VersionedCollection, clock: ManualClock) -> None:
         super().__init__()
-        self.collection = collection
+        self.collection, self.clock = collection, clock
         self.collection.erase(where=Filter())
         self._numbers = count()
         self.model = RunModel()
@@ -43,6 +47,10 @@ class RunsAgainstADictionary(RuleBasedStateMachine):
 
     def _texts(self, ids: list[str]) -> Texts:
         return {each: f"note {next(self._numbers)}" for each in ids}
+
+    @rule(seconds=st.sampled_from([-1e7, -3600.0, -0.001, 3600.0]))
+    def jump(self, seconds: float) -> None:
+        self.clock.advance(seconds)
 
     @rule(ids=_IDS)
     def add_outside(self, ids: list[str]) -> None:
@@ -100,6 +108,10 @@ class RunsAgainstADictionary(RuleBasedStateMachine):
         for name, view in self.views:
             view.close()
             self.collection.discard(name)
+        for name in _NAMES:
+            changes = [change for each in self.collection.history(name) for change in (each.began, each.ended)]
+            times = [change.at or 0.0 for change in changes if change is not None]
+            assert times == sorted(times)
 
 
 def _items(texts: Texts) -> list[MemoryItem]:
@@ -111,9 +123,9 @@ def _expect(collection: Collection, texts: Texts) -> None:
     assert collection.count() == len(texts)
 
 
-def check_runs(collection: VersionedCollection, *, examples: int, steps: int) -> None:
+def check_runs(collection: VersionedCollection, clock: ManualClock, *, examples: int, steps: int) -> None:
     """Compare random runs with dictionaries; the collection is erased before each example."""
     chosen = settings(max_examples=examples, stateful_step_count=steps, deadline=None)
     # Any function that makes a machine will do, whatever the annotation says.
-    made = cast("type[RunsAgainstADictionary]", lambda: RunsAgainstADictionary(collection))
+    made = cast("type[RunsAgainstADictionary]", lambda: RunsAgainstADictionary(collection, clock))
     run_state_machine_as_test(made, settings=chosen)

@@ -327,9 +327,9 @@ class Running(Versioning):
         found = versioned.search(SearchQuery(text="tea rain snow", limit=99))
         assert {hit.item.id for hit in found} <= set(_texts(list(versioned.scan())))
 
-    def test_runs_do_what_dictionaries_do(self, versioned: VersionedCollection) -> None:
+    def test_runs_do_what_dictionaries_do(self, versioned: VersionedCollection, clock: ManualClock) -> None:
         """Whatever two runs and a writer outside of them do: what a run sees, its conflicts, and what it commits."""
-        check_runs(versioned, examples=20, steps=16)
+        check_runs(versioned, clock, examples=25, steps=16)
 
 
 def _do(collection: Collection, step: tuple[str, str, str]) -> None:

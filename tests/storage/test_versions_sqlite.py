@@ -31,9 +31,9 @@ class TestVersionsInMemory(VersionSuite):
         return SqliteCollection
 
     @pytest.mark.kit
-    def test_runs_do_what_dictionaries_do(self, versioned: VersionedCollection) -> None:
+    def test_runs_do_what_dictionaries_do(self, versioned: VersionedCollection, clock: ManualClock) -> None:
         """The statements are those of a file, where the same random runs are part of `make test`."""
-        super().test_runs_do_what_dictionaries_do(versioned)
+        super().test_runs_do_what_dictionaries_do(versioned, clock)
 
 
 @pytest.mark.parametrize(("days", "kept"), [(None, 3), (30, 2), (1, 1), (0, 1)])
