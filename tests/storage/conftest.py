@@ -1,24 +1,13 @@
-"""Notes with embeddings, and processes that work on the same collection."""
+"""Notes with embeddings."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from devmem import MemoryItem
 from devmem.testing import HashEmbedder
-
-WORKERS = Path(__file__).parent / "workers"
-
-
-@pytest.fixture
-def workers() -> Path:
-    """The folder of the scripts that run in processes of their own."""
-    return WORKERS
 
 
 @pytest.fixture
@@ -40,28 +29,3 @@ def notes(embedder: HashEmbedder) -> Callable[..., list[MemoryItem]]:
         ]
 
     return made
-
-
-class Operator:
-    """Another process that does what it is told to a collection."""
-
-    def __init__(self, process: Any) -> None:
-        self._process = process
-
-    def __call__(self, do: str, **arguments: Any) -> Any:
-        self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, f"the process ended with {self._process.wait()}"
-        return json.loads(line)
-
-    def finish(self) -> int:
-        """Let it close the collection; gives its exit code."""
-        self._process.stdin.close()
-        return int(self._process.wait(timeout=60))
-
-
-@pytest.fixture
-def operator(start_script: Callable[..., Any], workers: Path) -> Callable[[Path], Operator]:
-    """Start another process on a collection's file."""
-    return lambda path: Operator(start_script(workers / "operate.py", path))

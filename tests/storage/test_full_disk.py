@@ -146,15 +146,39 @@ def test_an_attachment_that_does_not_fit(small_disk: Path) -> None:
     assert not list(small_disk.rglob("*.part"))
 
 
+_LIMITED = """
+import resource, signal, sys
+from devmem import MemoryItem
+from devmem.errors import CollectionUnwritableError
+from devmem.storage import JsonCollection, SqliteCollection
+from devmem.testing import HashEmbedder
+# Without this the process is killed instead of told.
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+path, embedder = sys.argv[1], HashEmbedder(dimension=32)
+collection = (JsonCollection if path.endswith(".json") else SqliteCollection)(path, model=embedder.identity)
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+try:
+    for at in range(0, 100_000, 40):
+        texts = [f"note {n}" for n in range(at, at + 40)]
+        collection.add([MemoryItem(id=text, content_summary=text, embedding=embedder.vector(text)) for text in texts])
+        print(*texts, sep="\\n")
+except CollectionUnwritableError:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    collection.add([MemoryItem(id="last", content_summary="fits again")])
+    print("last", "refused, then fine", sep="\\n")
+collection.close()
+"""
+
+
 @pytest.mark.parametrize("name", ["store.db", "store.json"])
 def test_a_file_that_may_not_grow(
-    tmp_path: Path, start_script: Callable[..., Any], workers: Path, name: str, embedder: HashEmbedder
+    tmp_path: Path, start_script: Callable[..., Any], name: str, embedder: HashEmbedder
 ) -> None:
     """The same with the process's own limit of file sizes, which needs no root."""
-    process = start_script(workers / "write_with_limit.py", tmp_path / name, 300_000)
+    process = start_script(_LIMITED, tmp_path / name)
     lines = process.stdout.read().splitlines()
     assert process.wait(timeout=60) == 0
-    assert lines[-1] == "CollectionUnwritableError, then fine"
+    assert lines[-1] == "refused, then fine"
     kind = JsonCollection if name.endswith(".json") else SqliteCollection
     collection = kind(tmp_path / name, model=embedder.identity)
     assert [item.id for item in collection.scan()] == lines[:-1]

@@ -17,11 +17,37 @@ from devmem.errors import CollectionUnwritableError
 from devmem.storage import JsonCollection, SearchQuery
 from tests.conftest import StartScript
 
+_READER = """
+import json, sys, threading
+over = threading.Event()
+threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
+reads = torn = most = 0
+print("ready", flush=True)
+while not over.is_set():
+    try:
+        count = len(json.load(open(sys.argv[1], encoding="utf-8")))
+    except FileNotFoundError:
+        continue
+    except ValueError:
+        count = -1
+    reads, torn, most = reads + 1, torn + (count < most), max(most, count)
+print(json.dumps({"reads": reads, "torn": torn}))
+"""
+"""Reads a JSON file as DevAll does, until stdin ends; says how often, and how often an item was missing."""
+_WRITER = """
+import sys
+from devmem import MemoryItem
+from devmem.storage import JsonCollection
+collection = JsonCollection(sys.argv[1])
+for n in range(60):
+    collection.add([MemoryItem(id=f"{sys.argv[2]} {n}", content_summary="tea")])
+"""
 
-def test_a_reader_never_sees_half_a_file(tmp_path: Path, start_script: StartScript, workers: Path) -> None:
+
+def test_a_reader_never_sees_half_a_file(tmp_path: Path, start_script: StartScript) -> None:
     """The file is replaced, not rewritten: whoever reads it meanwhile gets the state before or after."""
     path = tmp_path / "memory.json"
-    reader = start_script(workers / "read_json.py", path)
+    reader = start_script(_READER, path)
     assert reader.stdin is not None
     assert reader.stdout is not None
     assert reader.stdout.readline() == "ready\n"
@@ -35,10 +61,10 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path, start_script: StartScri
     assert reader.wait(timeout=60) == 0
 
 
-def test_processes_that_write_at_once(tmp_path: Path, start_script: StartScript, workers: Path) -> None:
+def test_processes_that_write_at_once(tmp_path: Path, start_script: StartScript) -> None:
     """The same without taking turns."""
     path = tmp_path / "memory.json"
-    writers = [start_script(workers / "write_json.py", path, f"writer {n}", 60) for n in range(3)]
+    writers = [start_script(_WRITER, path, f"writer {n}") for n in range(3)]
     assert [writer.wait(timeout=120) for writer in writers] == [0, 0, 0]
     ids = [entry["id"] for entry in json.loads(path.read_text())]
     assert sorted(ids) == sorted(f"writer {writer} {n}" for writer in range(3) for n in range(60))
