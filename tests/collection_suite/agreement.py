@@ -148,6 +148,9 @@ def check_agreement(collection: Collection, items: list[MemoryItem], where: Filt
     assert collection.count(where) == len(wanted)
     hits = collection.search(SearchQuery(text="note", where=where, limit=99))
     assert sorted(hit.item.id for hit in hits) == sorted(wanted)
+    admitted = [item.metadata.get("k") for item in items if where.admits(item, NOW)]
+    texts = {value for value in admitted if isinstance(value, str) and value.startswith("a")}
+    assert collection.values("metadata.k", where, prefix="a") == sorted(texts)
 
 
 _SHARED: Final = (HealthCheck.function_scoped_fixture, HealthCheck.differing_executors)
@@ -157,7 +160,7 @@ _SHARED: Final = (HealthCheck.function_scoped_fixture, HealthCheck.differing_exe
 class Agreeing(Opening):
     """Filters of any form."""
 
-    @settings(max_examples=10, suppress_health_check=_SHARED, deadline=None)
+    @settings(max_examples=15, suppress_health_check=_SHARED, deadline=None)
     @given(items=ITEMS, filters=st.lists(FILTERS, min_size=8, max_size=8))
     def test_any_filter(self, opened: OpenCollection, items: list[MemoryItem], filters: list[Filter]) -> None:
         """Every operator, nested in any way, compares as `Filter.admits` does."""

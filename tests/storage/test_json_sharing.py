@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -14,7 +13,8 @@ import pytest
 
 from devmem import MemoryItem
 from devmem.errors import CollectionUnwritableError
-from devmem.storage import JsonCollection, SearchQuery
+from devmem.storage import JsonCollection
+from devmem.testing import HashEmbedder
 from tests.conftest import StartScript
 
 _READER = """
@@ -70,35 +70,25 @@ def test_processes_that_write_at_once(tmp_path: Path, start_script: StartScript)
     assert sorted(ids) == sorted(f"writer {writer} {n}" for writer in range(3) for n in range(60))
 
 
-def test_searches_run_side_by_side(tmp_path: Path) -> None:
-    """Two searches meet inside: neither waits until the other one is over."""
-    meeting, armed = threading.Barrier(2), threading.Event()
-
-    def clock() -> float:
-        if armed.is_set():
-            meeting.wait(60)
-        return 1_000.0
-
-    collection = JsonCollection(tmp_path / "notes.json", clock=clock)
-    collection.add([MemoryItem(id="1", content_summary="green tea")])
-    armed.set()
-    with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda _: collection.search(SearchQuery(text="tea")), range(2)))
-    assert [[hit.item.id for hit in hits] for hits in found] == [["1"], ["1"]]
-    armed.clear()
-    collection.close()
-
-
-def test_what_could_not_be_written_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_could_not_be_written_is_not_shown(
+    tmp_path: Path, embedder: HashEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with closing(JsonCollection(tmp_path / "notes.json")) as collection:
-        collection.add([MemoryItem(id="before", content_summary="tea")])
+    with closing(JsonCollection(tmp_path / "notes.json", model=embedder.identity)) as collection:
+        collection.add([MemoryItem(id="before", content_summary="tea", embedding=embedder.vector("tea"))])
+        writes: list[Callable[[], object]] = [
+            lambda: collection.add([MemoryItem(id="lost", content_summary="rain")]),
+            lambda: collection.delete(ids=["before"]),
+            lambda: collection.replace_model("another", 32),
+        ]
         with monkeypatch.context() as patched:
             patched.setattr(os, "fsync", full)
-            with pytest.raises(CollectionUnwritableError, match="No space"):
-                collection.add([MemoryItem(id="lost", content_summary="rain")])
-            with pytest.raises(CollectionUnwritableError, match="No space"):
-                collection.delete(ids=["before"])
+            for write in writes:
+                with pytest.raises(CollectionUnwritableError, match="No space"):
+                    write()
         assert [item.id for item in collection.scan()] == ["before"]
+        assert collection.waiting(5) == []
+        JsonCollection(tmp_path / "notes.json", model=embedder.identity).add([MemoryItem(content_summary="rain")])
+        assert collection.replace_model("another", 32) == 2

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from devmem.config import IndexConfig
 from devmem.storage import SqliteCollection
 from tests.collection_suite import ArchiveSuite, CollectionSuite, OpenCollection, TombstoneSuite
 
@@ -13,4 +16,5 @@ class TestSqliteMemory(CollectionSuite, ArchiveSuite, TombstoneSuite):
 
     @pytest.fixture
     def open_collection(self) -> OpenCollection:
-        return SqliteCollection
+        # With indexes on metadata, which change no answer.
+        return partial(SqliteCollection, index=IndexConfig(metadata=("k", "a.b", "key")))

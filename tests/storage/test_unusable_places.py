@@ -27,9 +27,10 @@ from devmem.errors import (
     EmbeddingMismatchError,
 )
 from devmem.storage import JsonCollection, SearchQuery, SqliteCollection, open_collection
-from devmem.stores import CollectionMemory, ModelIdentity
+from devmem.stores import CollectionMemory, ModelIdentity, PassageEmbeddings
 from devmem.testing import HashEmbedder
 from tests.command_line import run_devmem
+from tests.storage.test_index_cache import cut_off
 
 Notes = Callable[..., list[MemoryItem]]
 
@@ -79,11 +80,18 @@ def check_refused(path: Path, error: type[CollectionError]) -> CollectionError:
     return caught.value
 
 
-@pytest.mark.parametrize("content", [b"not a database" * 1000, b"\x00" * 5000, b"SQLite format 3\x00" + b"x" * 5000])
-def test_a_file_that_is_no_database(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "notes.db"
-    path.write_bytes(content)
-    check_refused(path, CollectionDamagedError)
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "a text": lambda _: b"not a database" * 1000,
+    "zeros": lambda _: bytes(5000),
+    "a header": lambda _: b"SQLite format 3\x00" + b"x" * 5000,
+    **{f"cut off at {share}": partial(cut_off, share=share) for share in (0.02, 0.1, 0.3, 0.5, 0.8, 0.97)},
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_file_that_is_no_database(store: Path, damage: str) -> None:
+    store.write_bytes(DAMAGE[damage](store.read_bytes()))
+    check_refused(store, CollectionDamagedError)
 
 
 @pytest.mark.parametrize("mode", ["delete", "wal"])
@@ -101,13 +109,6 @@ def test_a_database_of_another_format(store: Path) -> None:
     connection.execute("PRAGMA user_version = 999")
     connection.close()
     assert "is of format 999, and this devmem reads format 1" in str(check_refused(store, CollectionError))
-
-
-@pytest.mark.parametrize("share", [0.02, 0.1, 0.3, 0.5, 0.8, 0.97])
-def test_a_truncated_file(store: Path, share: float) -> None:
-    whole = store.read_bytes()
-    store.write_bytes(whole[: int(len(whole) * share)])
-    check_refused(store, CollectionDamagedError)
 
 
 @pytest.mark.parametrize("page", range(1, 8))
@@ -271,23 +272,32 @@ def test_a_vector_of_another_length_is_named_and_embedded_again(tmp_path: Path) 
         assert memory.search("ship")[0].text == "The ship is late."
 
 
-def test_a_folder_as_path(tmp_path: Path) -> None:
-    for name in ("folder.db", "folder.json"):
-        (tmp_path / name).mkdir()
-        check_refused(tmp_path / name, CollectionUnwritableError)
-
-
 @pytest.mark.parametrize("name", ["store.db", "store.json"])
-def test_a_file_as_folder(tmp_path: Path, name: str) -> None:
-    (tmp_path / "file").write_text("x")
-    place = str(tmp_path / "file" / name)
-    with pytest.raises(CollectionUnwritableError, match="file"):
-        open_collection(place).add([MemoryItem(content_summary="x")])
+def test_a_place_where_no_file_can_be(tmp_path: Path, sealed: Callable[[], Path], name: str) -> None:
+    """A folder of that name, a file in the place of a folder, and a folder that nobody may write to."""
+    (tmp_path / name).mkdir()
+    check_refused(tmp_path / name, CollectionUnwritableError)
+    (tmp_path / "file").touch()
+    for folder in (tmp_path / "file", sealed()):
+        with pytest.raises(CollectionUnwritableError) as caught:
+            open_collection(str(folder / name)).add([MemoryItem(content_summary="x")])
+        assert str(folder) in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["store.db", "store.json"])
-def test_a_read_only_folder(sealed: Callable[[], Path], name: str) -> None:
-    path = sealed() / name
-    with pytest.raises(CollectionUnwritableError) as caught:
-        open_collection(str(path)).add([MemoryItem(content_summary="x")])
-    assert str(path) in str(caught.value)
+def test_another_model_while_the_file_is_open(tmp_path: Path, embedder: HashEmbedder) -> None:
+    """Another process embeds it again with vectors of the same length: nothing is mixed, nothing compared."""
+    path, other = tmp_path / "store.db", HashEmbedder(dimension=32, name="another")
+    here = SqliteCollection(path, model=embedder.identity)
+    here.add([MemoryItem(id="1", content_summary="tea", embedding=embedder.vector("tea"))])
+    there = SqliteCollection(path)
+    there.replace_model("another", 32)
+    there.set_embeddings({"1": PassageEmbeddings.of(other.vector("tea"))})
+    with pytest.raises(EmbeddingMismatchError):
+        here.search(SearchQuery(vector=embedder.vector("tea")))
+    with pytest.raises(EmbeddingMismatchError):
+        here.add([MemoryItem(content_summary="rain", embedding=embedder.vector("rain"))])
+    here.add([MemoryItem(id="2", content_summary="bread")])
+    with pytest.raises(EmbeddingMismatchError):
+        here.set_embeddings({"2": PassageEmbeddings.of(embedder.vector("bread"))})
+    assert [hit.item.id for hit in here.search(SearchQuery(text="tea"))] == ["1"]
+    assert [item.id for item in there.waiting(5)] == ["2"]
