@@ -43,9 +43,12 @@ class ArchiveSuite(Opening):
         )
         return collection
 
-    def test_nothing_but_the_archive_returns_an_archived_item(self, archiving: VersionedCollection) -> None:
+    def test_nothing_but_the_archive_returns_an_archived_item(
+        self, archiving: VersionedCollection, archive_clock: ManualClock
+    ) -> None:
         """It is in no list, count, value or index; the archive has it unchanged."""
-        before = archiving.get(["0", "2"])
+        before, then = archiving.get(["0", "2"]), archive_clock()
+        archive_clock.advance(10)
         assert archiving.archive(["0", "2", "unknown"]) == 2
         assert ids(list(archiving.scan())) == ["1", "3"]
         assert (archiving.count(), archiving.info().items, archiving.get(["0", "2"])) == (2, 2, [])
@@ -55,6 +58,8 @@ class ArchiveSuite(Opening):
         assert {hit.item.id for hit in archiving.search(vector)} == {"1", "3"}
         assert archived(archiving) == before
         assert archiving.archive(["0"]) == 0
+        with closing(archiving.as_of(then)) as earlier, closing(archiving.as_of(archive_clock())) as now:
+            assert (earlier.count(), now.count()) == (4, 2)
 
     def test_the_archive_is_searched_and_filtered(self, archiving: VersionedCollection) -> None:
         """By words and by vector, in an index of its own; it is read only."""
@@ -152,15 +157,6 @@ class ArchiveSuite(Opening):
         with pytest.raises(RunConflictError):
             archiving.revert("kept")
         assert ids(archived(archiving)) == ["0"]
-
-    def test_an_earlier_state_shows_it(self, archiving: VersionedCollection, archive_clock: ManualClock) -> None:
-        """It was a current item until it was archived."""
-        then = archive_clock()
-        archive_clock.advance(10)
-        archiving.archive(["0"])
-        archive_clock.advance(10)
-        with closing(archiving.as_of(then)) as before, closing(archiving.as_of(archive_clock())) as after:
-            assert (before.count(), after.count()) == (4, 3)
 
     def test_erasing_reaches_the_archive(self, archiving: VersionedCollection) -> None:
         """By id and by filter, counted like any other item."""

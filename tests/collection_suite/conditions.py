@@ -94,21 +94,6 @@ class Comparing(Opening):
         assert admitted(collection, Filter(any_of=of_ann, scope=Scope(user="u"))) == ["1", "2"]
         assert admitted(collection, Filter(any_of=of_ann, metadata={"to": "cy"})) == ["4"]
 
-    def test_parts_of_any_of_are_whole_filters(self, collection: Collection) -> None:
-        """Each field of a part restricts within it, `any_of` of its own included."""
-        collection.add(
-            [
-                note("mine", scope=Scope(user="u"), created_at=5.0),
-                note("old", created_at=1.0, trust=0.2),
-                note("new", created_at=9.0),
-                note("theirs", scope=Scope(user="v"), created_at=9.0),
-            ]
-        )
-        free = Filter(unbound=("user",), any_of=(Filter(before=2.0), Filter(min_trust=0.9)))
-        assert admitted(collection, Filter(any_of=(Filter(scope=Scope(user="u")), free))) == ["mine", "old", "new"]
-        assert admitted(collection, Filter(any_of=(free,), after=2.0)) == ["new"]
-        assert admitted(collection, Filter(any_of=(Filter(), Filter(after=100.0)))) == ["mine", "old", "new", "theirs"]
-
     def test_an_empty_name_is_a_name(self, collection: Collection) -> None:
         """It is somebody else than nobody."""
         collection.add([note("empty", scope=Scope(user="")), note("free"), note("ann", scope=Scope(user="ann"))])

@@ -103,12 +103,6 @@ class Content(Opening):
             collection.add([replace(item("a bad note", id="bad"), **fields)])
         assert [hit.item.id for hit in collection.search(SearchQuery(text="note"))] == ["good"]
 
-    def test_any_importance(self, collection: Collection) -> None:
-        """Numbers that are out of range, or none, are kept like any metadata."""
-        stored = [item(f"note {n}", metadata={"importance": n}) for n in (10**15, -1, 0.5, True, "high")]
-        collection.add(stored)
-        assert len(collection.search(SearchQuery(text="note", limit=9))) == len(stored)
-
     @pytest.mark.parametrize(
         ("text", "query"),
         [

@@ -42,12 +42,10 @@ class Embedding(Opening):
         assert ids(collection.waiting(10)) == ["1", "3"]
         assert ids(collection.waiting(1)) == ["1"]
         assert collection.info().waiting == 2
-
-    def test_a_blank_item_does_not_wait(self, collection: Collection) -> None:
-        """There is nothing to embed, so it would wait for ever."""
-        (outcome,) = collection.add([waiting_item(" \n\t ")])
-        assert not outcome.waiting
-        assert collection.waiting(10) == []
+        (blank,) = collection.add([waiting_item(" \n\t\u2003", id="blank")])
+        assert not blank.waiting, "there is nothing to embed"
+        assert collection.replace_model("suite:other", 8) == 3
+        assert ids(collection.waiting(10)) == ["1", "2", "3"]
 
     def test_a_late_embedding_is_searched(self, collection: Collection) -> None:
         """After the provider answered again an item is found by its vector, without a restart."""
@@ -57,15 +55,9 @@ class Embedding(Opening):
         assert collection.set_embeddings({"coffee": PassageEmbeddings.of(EMBEDDER.vector("about coffee"))}) == 1
         assert [hit.item.id for hit in collection.search(query)] == ["coffee", "tea"]
         assert collection.waiting(10) == []
-
-    def test_only_waiting_items_get_an_embedding(self, collection: Collection) -> None:
-        """Items that are not there, or have theirs, are passed over."""
-        collection.add([item("has one", id="1")])
         other = PassageEmbeddings.of(EMBEDDER.vector("something else"))
-        assert collection.set_embeddings({"1": other, "nobody": other}) == 0
-        (kept,) = collection.get(["1"])
-        assert kept.embedding is not None
-        assert float(kept.embedding @ EMBEDDER.vector("has one")) == pytest.approx(1, abs=1e-3)
+        assert collection.set_embeddings({"tea": other, "nobody": other}) == 0
+        assert [hit.item.id for hit in collection.search(query)] == ["coffee", "tea"]
 
     def test_an_embedding_of_another_text_is_refused(self, collection: Collection) -> None:
         """While it was made the item was replaced by one that says something else, which goes on waiting."""
@@ -145,12 +137,6 @@ class Embedding(Opening):
         )
         best, *_ = collection.search(SearchQuery(vector=other.vector("note 3")))
         assert (best.item.id, collection.info().embedding, collection.info().dimension) == ("3", "suite:other", 8)
-
-    def test_replacing_the_model_leaves_blank_items_alone(self, collection: Collection) -> None:
-        """An item without a text to embed must not come to wait for ever."""
-        collection.add([waiting_item("\n\t\u2003", id="blank"), item("a text", id="text")])
-        collection.replace_model("suite:other", 8)
-        assert ids(collection.waiting(10)) == ["text"]
 
     @needs("persists")
     def test_another_model_is_refused(self, opened: OpenCollection) -> None:

@@ -173,3 +173,6 @@ class RankingChoice(Opening):
         query = SearchQuery(text="note", ranking=replace(PLAIN, importance=0.5))
         assert found(collection, query) == ["1", "0"]
         assert found(collection, replace(query, ranking=PLAIN)) == ["0", "1"], "the newer of equals comes first"
+        odd = [item(f"odd {n}", metadata={"importance": n}) for n in (10**15, -1, True, "high")]
+        collection.add(odd)
+        assert len(collection.search(replace(query, text="odd"))) == len(odd), "any value is kept like other metadata"

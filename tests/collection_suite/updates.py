@@ -101,10 +101,3 @@ class Updating(Opening):
         with pytest.raises(VersionConflictError, match="'1' is stored already"):
             collection.add([item("beside")], absent=Filter(metadata={"room": 1}))
         assert list(collection.scan()) == kept
-
-    def test_an_updated_item_is_filtered_by_its_new_fields(self, collection: Collection) -> None:
-        """In listings as in searches."""
-        collection.add([_SAVED])
-        collection.add([replace(_SAVED, metadata={"room": 2})])
-        assert collection.count(Filter(metadata={"room": 1})) == 0
-        assert collection.count(Filter(metadata={"room": 2})) == 1

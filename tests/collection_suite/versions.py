@@ -45,11 +45,9 @@ class Versioning(Opening):
     @pytest.fixture
     def versioned(self, opened: OpenCollection, clock: ManualClock) -> VersionedCollection:
         """A new collection with versions, whose time is the clock's."""
-        return cast("VersionedCollection", opened(model=MODEL, clock=clock))
-
-    def test_it_is_a_versioned_collection(self, versioned: VersionedCollection) -> None:
-        """The protocol is how others ask whether versions are kept."""
-        assert isinstance(versioned, VersionedCollection)
+        collection = opened(model=MODEL, clock=clock)
+        assert isinstance(collection, VersionedCollection)
+        return collection
 
     def test_a_long_write_is_recorded_when_it_ends(self, opened: OpenCollection) -> None:
         """Until then nobody saw it, so an earlier state does not show it."""
