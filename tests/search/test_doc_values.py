@@ -175,7 +175,9 @@ def test_a_condition_is_answered_as_the_database_does(searches: list[tuple[int, 
     """Rows become visible in any order, and a restored database has other items in the same rows."""
     cache = ConditionCache(most_rows=50)
     for number, generation, rows in searches:
-        found = cache.at(generation)(number, np.array(list(rows)[::-1], dtype=np.int64), matching(number, generation))
+        found = cache.at(generation)(
+            str(number), np.array(list(rows)[::-1], dtype=np.int64), matching(number, generation)
+        )
         assert sorted(found.tolist()) == sorted(row for row in rows if row % number == generation)
 
 
