@@ -160,7 +160,7 @@ def neighbours_in(plain: list[DocEntry]) -> list[list[int | None]]:
 
 @given(operations=OPERATIONS, kind=st.sampled_from([DocValues, Thrifty]), hidden=st.sets(st.integers(1, 40)))
 def test_neighbours_are_those_of_a_list(operations: list[Operation], kind: type[DocValues], hidden: set[int]) -> None:
-    """What is deleted, or hidden by a filter, leaves its place to the next; each view keeps those of its moment."""
+    """A deleted item, or one that a filter hides, leaves its place to the next; each view keeps those of its moment."""
     for doc_values, plain in applied(operations, kind)[2]:
         assert neighbours(doc_values, plain, None) == neighbours_in(plain)
         visible = np.ones(len(doc_values.live), dtype=np.bool_)
