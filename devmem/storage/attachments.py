@@ -6,9 +6,9 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from devmem.model.items import MemoryContentSnapshot, MemoryItem
 from devmem.model.message import AttachmentRef
@@ -18,8 +18,8 @@ INLINE_LIMIT: Final = 64 * 1024
 """Characters of a data URI that stay in the row."""
 
 _DATA_URI: Final = lazy_pattern(r"data:[^,]*;base64,", re.IGNORECASE)
-# No base64 begins with @.
-_STORED: Final = lazy_pattern(r"(data:[^,]*;base64,)@([0-9a-f]{64})", re.IGNORECASE)
+# No base64 begins with @: it stands before the SHA-256 of an attachment, and before content that was given with an @.
+_MARKED: Final = lazy_pattern(r"(data:[^,]*;base64,)@(.*)", re.IGNORECASE | re.DOTALL)
 
 
 def externalized(item: MemoryItem) -> tuple[MemoryItem, dict[str, bytes]]:
@@ -30,10 +30,13 @@ def externalized(item: MemoryItem) -> tuple[MemoryItem, dict[str, bytes]]:
     contents: dict[str, bytes] = {}
 
     def externalize(ref: AttachmentRef) -> AttachmentRef:
-        uri = ref.data_uri
-        if uri is None or len(uri) <= INLINE_LIMIT or not (head := _DATA_URI.match(uri)):
+        if not (head := _DATA_URI.match(ref.data_uri or "")):
             return ref
-        encoded = uri[head.end() :]
+        encoded = head.string[head.end() :]
+        if encoded.startswith("@"):
+            return replace(ref, data_uri=f"{head[0]}@{encoded}")
+        if len(head.string) <= INLINE_LIMIT:
+            return ref
         try:
             content = base64.b64decode(encoded, validate=True)
         except binascii.Error:
@@ -49,45 +52,40 @@ def externalized(item: MemoryItem) -> tuple[MemoryItem, dict[str, bytes]]:
 
 def inlined(items: Sequence[MemoryItem], read: Callable[[Sequence[str]], Mapping[str, bytes]]) -> list[MemoryItem]:
     """Return the items with their attachments as they were stored; `read` returns contents by SHA-256."""
-    wanted = {found[2] for item in items for ref in _references(item) if (found := _stored(ref))}
-    if not wanted:
+    marked = {
+        found[2] for item in items for ref in _references(item) if (found := _MARKED.fullmatch(ref.data_uri or ""))
+    }
+    if not marked:
         return list(items)
-    contents = read(sorted(wanted))
+    contents = read(sorted(name for name in marked if not name.startswith("@")))
 
     def inline(ref: AttachmentRef) -> AttachmentRef:
-        found = _stored(ref)
-        if found is None or found[2] not in contents:
-            return ref
-        return replace(ref, data_uri=found[1] + base64.b64encode(contents[found[2]]).decode("ascii"))
+        found = _MARKED.fullmatch(ref.data_uri or "")
+        if found and found[2].startswith("@"):
+            return replace(ref, data_uri=found[1] + found[2])
+        if found and found[2] in contents:
+            return replace(ref, data_uri=found[1] + base64.b64encode(contents[found[2]]).decode("ascii"))
+        return ref
 
     return [_map_attachments(item, inline) for item in items]
 
 
-def _stored(ref: AttachmentRef) -> re.Match[str] | None:
-    return None if ref.data_uri is None else _STORED.fullmatch(ref.data_uri)
-
-
-def _references(item: MemoryItem) -> Iterator[AttachmentRef]:
-    for snapshot in (item.input_snapshot, item.output_snapshot):
-        for kept in snapshot.blocks if snapshot else ():
-            if kept.block.attachment is not None:
-                yield kept.block.attachment
+def _references(item: MemoryItem) -> list[AttachmentRef]:
+    sides = (item.input_snapshot, item.output_snapshot)
+    return [ref for side in sides if side for kept in side.blocks if (ref := kept.block.attachment)]
 
 
 def _map_attachments(item: MemoryItem, change: Callable[[AttachmentRef], AttachmentRef]) -> MemoryItem:
     """Return the item with every attachment changed."""
-    if not any(_references(item)):
-        return item
-
-    def changed(snapshot: MemoryContentSnapshot | None) -> MemoryContentSnapshot | None:
-        if snapshot is None:
-            return None
-        blocks = tuple(
-            kept
-            if (ref := kept.block.attachment) is None
-            else replace(kept, block=replace(kept.block, attachment=change(ref)))
-            for kept in snapshot.blocks
-        )
-        return replace(snapshot, blocks=blocks)
-
-    return replace(item, input_snapshot=changed(item.input_snapshot), output_snapshot=changed(item.output_snapshot))
+    changed: dict[str, Any] = {}
+    for side in ("input_snapshot", "output_snapshot"):
+        snapshot: MemoryContentSnapshot | None = getattr(item, side)
+        if snapshot and any(kept.block.attachment for kept in snapshot.blocks):
+            blocks = tuple(
+                replace(kept, block=replace(kept.block, attachment=change(ref)))
+                if (ref := kept.block.attachment)
+                else kept
+                for kept in snapshot.blocks
+            )
+            changed[side] = replace(snapshot, blocks=blocks)
+    return replace(item, **changed) if changed else item

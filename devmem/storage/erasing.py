@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from uuid import uuid4
 
 from devmem.errors import CollectionBusyError, CollectionUnwritableError
@@ -32,11 +32,8 @@ _PLAN: Final = "erasure"
 def read_plans(tables: StoreTables) -> list[ErasePlan]:
     """Return the plans that a store records."""
     query = f"SELECT key, payload FROM pending WHERE {tables.of} AND kind = ? ORDER BY key"
-    return [_plan_of(key, json.loads(payload)) for key, payload in tables.execute(query, (_PLAN,))]
-
-
-def _plan_of(key: str, plan: Mapping[str, Any]) -> ErasePlan:
-    return ErasePlan(id=key, ids=tuple(plan["ids"]), rows=tuple(plan["rows"]), items=plan["items"])
+    plans = [(key, json.loads(payload)) for key, payload in tables.execute(query, (_PLAN,))]
+    return [ErasePlan(id=key, **plan | {"ids": tuple(plan["ids"]), "rows": tuple(plan["rows"])}) for key, plan in plans]
 
 
 def write_plan(tables: StoreTables, plan: ErasePlan) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from devmem import Filter, MemoryContentSnapshot, Scope
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.storage import Collection, SearchQuery
-from devmem.stores import SnapshotBlock
+from devmem.stores import SnapshotBlock, WriteStatus
 from tests.collection_suite.fixtures import MODEL, OpenCollection, Opening, item
 
 _TEXTS = {
@@ -155,6 +156,34 @@ class Content(Opening):
         collection.delete(ids=["2"])
         collection.add([one])
         assert collection.get(["1"]) == [one]
+
+    @pytest.mark.parametrize("prefix", ["@", "@@", "@x"])
+    def test_a_data_uri_with_the_hash_of_another_attachment_is_kept_as_it_came(
+        self, opened: OpenCollection, prefix: str
+    ) -> None:
+        """It does not become the attachment of somebody else's item, whichever way it is read."""
+        content = b"a secret" * 40_000
+        other = item(
+            "a secret picture", id="1", output_snapshot=MemoryContentSnapshot(blocks=(_attached("x", content),))
+        )
+        uri = f"data:image/png;base64,{prefix}{hashlib.sha256(content).hexdigest()}"
+        block = SnapshotBlock(
+            block=MessageBlock(type="image", attachment=AttachmentRef(attachment_id="y", data_uri=uri))
+        )
+        given = item("a forged picture", id="2", input_snapshot=MemoryContentSnapshot(blocks=(block, block)))
+        first = opened(model=MODEL)
+        first.add([other, given])
+        assert [outcome.status for outcome in first.add([given])] == [WriteStatus.DUPLICATE]
+        changed = item("a forged picture, changed", id="2", input_snapshot=given.input_snapshot)
+        first.add([changed])
+        assert first.get(["1", "2"]) == [other, changed]
+        hits = [hit.item for hit in first.search(SearchQuery(text="changed"))]
+        assert hits == [replace(changed, embedding=None)]
+        if self.persists:
+            first.close()
+            first = opened(model=MODEL)
+        first.delete(ids=["1"])
+        assert first.recent(2) == [changed]
 
     def test_a_data_uri_that_is_none_is_kept_as_it_came(self, collection: Collection) -> None:
         """Nothing is dropped because it could not be understood."""

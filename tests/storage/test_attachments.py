@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -13,7 +15,8 @@ import pytest
 from devmem import MemoryContentSnapshot, MemoryItem
 from devmem.errors import CollectionBusyError
 from devmem.messages import AttachmentRef, MessageBlock
-from devmem.storage import PreparedItem, SqliteCollection
+from devmem.storage import EraseRequest, PreparedItem, SqliteCollection
+from devmem.storage.sqlite.examination import readable_items
 from devmem.storage.version_copy import copy_versions
 from devmem.stores import PassageEmbeddings, SnapshotBlock
 from devmem.testing import ManualClock
@@ -137,3 +140,27 @@ def test_a_copy_has_those_of_earlier_versions(path: Path, tmp_path: Path) -> Non
         target.add([new])
         assert copy_versions(source, target, embedded=True) == 1
         assert target.history("one")[0].item == stored
+
+
+def test_the_hash_of_an_attachment_in_its_place_is_no_attachment(path: Path) -> None:
+    """In each version, in a pending run, in the archive, and in a copy."""
+    stored = pictured("one")
+    sha256 = hashlib.sha256(base64.b64decode("AAAA" * (LARGE_SIZE // 3))).hexdigest()
+    forged = pictured("two", f"data:image/png;base64,@{sha256}")
+    new = MemoryItem(id="two", content_summary="changed", output_snapshot=forged.output_snapshot)
+    with closing(SqliteCollection(path)) as collection, closing(SqliteCollection(path.with_name("copy.db"))) as copy:
+        collection.add([stored, forged])
+        with closing(collection.run("r")) as view:
+            view.add([new])
+            assert view.get(["one", "two"]) == [stored, new]
+        collection.commit("r")
+        assert [version.item for version in collection.history("two")] == [forged, new]
+        assert [(pair.before, pair.after) for pair in collection.diff("r")] == [(forged, new)]
+        assert collection.select_erasable(EraseRequest(ids=("two",))) == [new]
+        copy.add([new])
+        copy_versions(collection, copy, embedded=True)
+        assert [version.item for version in copy.history("two")] == [forged, new]
+        collection.archive(["two"])
+        collection.restore(["two"])
+        assert collection.get(["two"]) == [new]
+    assert [item for item in readable_items(path, {}) if item.id == "two"] == [new]

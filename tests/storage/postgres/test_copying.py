@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import signal
 from pathlib import Path
@@ -40,6 +42,11 @@ def filled(path: Path, embedder: Embedder | None, count: int = 150) -> Path:
     with devmem.open(path, embedding=embedder) as memory:
         memory.add([f"Note number {n} of the launch." for n in range(count)], user="ann", metadata={"topic": "launch"})
     return path
+
+
+def attached(item: devmem.MemoryItem) -> set[str | None]:
+    blocks = item.input_snapshot.blocks if item.input_snapshot else ()
+    return {each.block.attachment.data_uri for each in blocks if each.block.attachment}
 
 
 def collection_of(memory: devmem.Memory) -> CollectionMemory:
@@ -147,3 +154,26 @@ def test_a_conversation_keeps_its_summaries(tmp_path: Path, store_url: str) -> N
         with devmem.open(f"{path}#team") as memory:
             assert isinstance(memory.store, BrainMemory)
             assert [summary.text for summary in memory.store.brain("ann").snapshot().summaries] == wanted
+
+
+def test_the_hash_of_an_attachment_in_its_place_is_no_attachment(tmp_path: Path, store_url: str) -> None:
+    """Neither in a file nor in a database, nor after a change, nor in an export and what is imported from it."""
+    content = b"a secret" * 40_000
+    secret = "data:image/png;base64," + base64.b64encode(content).decode()
+    forged = f"data:image/png;base64,@{hashlib.sha256(content).hexdigest()}"
+    attachments = [{"attachment_id": name, "data_uri": uri} for name, uri in (("1", secret), ("2", forged))]
+    file, imported = tmp_path / "notes.db", tmp_path / "imported.db"
+    with devmem.open(file, embedding=None) as notes:
+        notes.add(
+            {"role": "user", "content": "A picture.", "blocks": [{"type": "image", "attachment": one}]}
+            for one in attachments
+        )
+    run("copy", file, store_url)
+    with devmem.open(store_url, embedding=None) as copied:
+        (item,) = (one for one in copied.list() if attached(one) == {forged})
+        copied.update(item.id, "Another picture.")
+    run("export", store_url, "--output", tmp_path / "notes.json")
+    run("import", imported, tmp_path / "notes.json")
+    for place in (file, store_url, imported):
+        with devmem.open(place, embedding=None) as memory:
+            assert set().union(*map(attached, memory.list())) == {secret, forged}
