@@ -17,8 +17,6 @@ from typer.testing import Result
 
 from tests.command_line import app, run_devmem
 
-from .chat_service import ChatService
-
 _GROUP: Any = typer.main.get_command(app)
 COMMANDS: dict[str, Any] = _GROUP.commands
 """Every subcommand by name; `loaded` is the command itself."""
@@ -136,14 +134,6 @@ def filled(workflow: Path, devmem: Devmem, tmp_path: Path) -> Path:
     )
     devmem("import", workflow, "notes", data)
     return workflow
-
-
-@pytest.fixture
-def chat_service(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatService]:
-    monkeypatch.setenv("NO_PROXY", "*")
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    with ChatService() as service:
-        yield service
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from .chat_service import ChatService
+from tests.models.service import ChatService, embed, failing
+
 from .conftest import Devmem, one_paragraph
 
 MakeWorkflow = Callable[[str], Path]
@@ -61,19 +62,19 @@ def test_a_provider_that_is_down_is_one_paragraph(
 
 
 def test_what_is_left_waits_when_the_provider_stops(
-    make_workflow: MakeWorkflow, devmem: Devmem, tmp_path: Path, chat_service: ChatService
+    make_workflow: MakeWorkflow, devmem: Devmem, tmp_path: Path, service: ChatService
 ) -> None:
     path = make_workflow(STORE.replace("{embedding}", FIRST))
     data = tmp_path / "data.jsonl"
     data.write_text("".join(json.dumps({"text": f"Note number {n}."}) + "\n" for n in range(100)), encoding="utf-8")
     devmem("import", path, "notes", data)
-    other = f'{{provider: openai, model: m, api_key: key-of-test, base_url: "{chat_service.address}"}}'
+    other = f'{{provider: openai, model: m, api_key: key-of-test, base_url: "{service.address}"}}'
     path = make_workflow(STORE.replace("{embedding}", other))
-    chat_service.fails_at = 3
+    service.script = [embed, embed, failing(400)]
     stopped = devmem("reindex", path, "notes", code=1)
     assert "64 of 100 items embedded by openai:m" in stopped.stdout
     assert "error: 36 items still wait: the provider stopped answering. Run it again." in stopped.stderr
-    chat_service.fails_at, chat_service.status = None, 200
+    service.script = [embed]
     assert "36 of 100 items embedded" in devmem("reindex", path, "notes").stdout
     assert "0 of 100 items embedded" in devmem("reindex", path, "notes").stdout
     assert "100 of 100 items embedded" in devmem("reindex", path, "notes", "--force").stdout
