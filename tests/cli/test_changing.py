@@ -151,13 +151,6 @@ def test_what_belongs_to_users_is_left_out_and_counted(filled: Path, devmem: Dev
     assert "left out: 2 items that belong to a user; --user ID or --all-users includes them" in result.stderr
 
 
-def test_nobody_is_asked_where_nobody_is(filled: Path, devmem: Devmem) -> None:
-    refused = devmem("forget", filled, "notes", "--id", "d1", code=2)
-    told = "1 item of notes would be forgotten, and there is no terminal to confirm it: add --yes."
-    assert told in one_paragraph(refused)
-    assert len(shown(devmem, filled, "notes")) == 3
-
-
 @pytest.mark.parametrize(("answer", "left"), [("y\n", 2), ("n\n", 3), ("\n", 3)])
 def test_a_person_is_asked(
     filled: Path, devmem: Devmem, monkeypatch: pytest.MonkeyPatch, answer: str, left: int
@@ -244,14 +237,6 @@ def test_of_many_sessions_the_likely_ones_are_named(tmp_path: Path, devmem: Devm
     (tmp_path / ".devmem" / "sprint-9").mkdir()
     said = " ".join(devmem("search", path, "Bob", "--session", "sprint9").stderr.split())
     assert "(sessions with files: run-00, run-01, run-02, run-03, sprint-9 and 26 more)" in said
-
-
-def test_the_only_store_of_a_workflow_needs_no_name(tmp_path: Path, devmem: Devmem) -> None:
-    path = tmp_path / "one.yaml"
-    path.write_text("memory: [{name: notes, type: simple, config: {memory_path: notes.db}}]\n", encoding="utf-8")
-    devmem("add", path, "Call Bob.")
-    assert texts(devmem, path) == ["Call Bob."]
-    assert "Call Bob." in devmem("search", path, "Bob").stdout
 
 
 def test_a_store_that_takes_nothing_says_why(tmp_path: Path, devmem: Devmem) -> None:

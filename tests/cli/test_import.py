@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 import re
 import zipfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, WriteOutcome
+from devmem import MemoryContentSnapshot, MemoryWritePayload, WriteOutcome
 from devmem.errors import CollectionUnwritableError
 from devmem.storage import SqliteCollection
-from devmem.stores import Progress, StoreSetup, WriteStatus
-from devmem.transfer.filling import Filler
 from devmem.workflow import dump_write
-from devmem_stores.simple import SimpleConfig, SimpleMemory
 
 from .conftest import Devmem, one_paragraph
 
@@ -35,15 +31,6 @@ def test_importing_twice_stores_nothing_twice(filled: Path, devmem: Devmem, tmp_
         "notes: 3 duplicate; the store has 3 items now",
     ]
     assert shown(devmem, filled) == before
-
-
-def test_a_changed_record_takes_the_place_of_the_older(filled: Path, devmem: Devmem, tmp_path: Path) -> None:
-    data = tmp_path / "more.jsonl"
-    data.write_text('{"id": "d1", "text": "Another text."}\n{"id": "d4", "text": "A new one."}\n', encoding="utf-8")
-    result = devmem("import", filled, "notes", data)
-    assert "1 superseded, 1 stored" in result.stdout
-    assert "warning: 1 item has other content now than before under the same id: d1" in result.stderr
-    assert len(shown(devmem, filled)) == 4
 
 
 def test_several_files_and_more_than_a_batch(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
@@ -189,21 +176,6 @@ def test_a_store_that_takes_no_writes_says_so(workflow: Path, devmem: Devmem, tm
     result = devmem("import", workflow, "manual", data)
     assert "manual: 2 skipped" in result.stdout
     assert "warning: 2 skipped: read-only: a file store holds what its files say" in result.stderr
-
-
-class Refusing(SimpleMemory):
-    """Takes nothing, and says of each item why."""
-
-    def add(self, items: Sequence[MemoryItem], progress: Progress | None = None, **_: object) -> list[WriteOutcome]:
-        return [WriteOutcome(status=WriteStatus.SKIPPED, reason=f"no {item.content_summary}") for item in items]
-
-
-def test_of_many_reasons_the_most_frequent_are_told() -> None:
-    filler = Filler(Refusing(StoreSetup(name="notes", store_type="simple", config=SimpleConfig())))
-    for text in ("tea", "rain", "rain", "rain", "snow", "tea", "ice", "fog"):
-        filler.put(MemoryItem(content_summary=text))
-    filler.flush()
-    assert filler.notes() == ["3 skipped: no rain", "2 skipped: no tea", "1 skipped: no snow", "and 2 more reasons"]
 
 
 def test_a_store_of_one_process_is_not_filled(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:

@@ -57,12 +57,15 @@ def write(folder: Path, code: dict[str, str]) -> Path:
         (["run", "FILE", "--input", "Which tea?"], 2),
         (["add", "FILE", "notes", "Tea is at five."], 2),
         (["validate", "FILE"], 2),
+        (["search", "FILE", "notes", "tea"], 2),
+        (["stores", "FILE"], 1),
     ],
 )
 def test_what_fails_while_a_store_is_opened_is_the_plugins_error(
     devmem: Devmem, tmp_path: Path, command: list[str], code_of_exit: int, code: dict[str, str], says: str
 ) -> None:
     file = write(tmp_path, code)
+    (tmp_path / "n.db").touch()
     result = devmem(*(str(file) if part == "FILE" else part for part in command), code=code_of_exit)
     said = " ".join(f"{result.stdout} {result.stderr}".split())
     assert "memory store 'notes': its type 'mine_" in said

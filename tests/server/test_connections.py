@@ -26,9 +26,10 @@ async def _answer(scope: dict[str, object], receive: object, send: object) -> No
 
 
 @contextmanager
-def serving(header_seconds: float = 30.0) -> Iterator[int]:
+def serving(header_seconds: float = 30.0, config: uvicorn.Config | None = None) -> Iterator[int]:
+    config = config or http_config(_answer, header_seconds=header_seconds, lifespan="off")
     with checked_address("127.0.0.1", 0) as bound:
-        server = uvicorn.Server(http_config(_answer, header_seconds=header_seconds, lifespan="off"))
+        server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()
         try:
@@ -84,23 +85,14 @@ def test_waiting_connections_make_room_for_requests() -> None:
     # The clients' ends are in this process, too: only the server's share is computed with the lower limit.
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
     try:
-        config = http_config(_answer)
+        config = http_config(_answer, lifespan="off")
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
     assert config.backlog == 64
-    with checked_address("127.0.0.1", 0) as bound, ExitStack() as waiting:
-        config.lifespan = "off"
-        server = uvicorn.Server(config)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
-        thread.start()
-        try:
-            port = bound.getsockname()[1]
-            opened = [waiting.enter_context(socket.create_connection(("127.0.0.1", port), 30)) for _ in range(300)]
-            with client(port) as connection:
-                ask(connection)
-            assert opened[0].recv(4096).startswith(b"HTTP/1.1 408 ")
-            opened[-1].sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            assert opened[-1].recv(4096).startswith(b"HTTP/1.1 200 ")
-        finally:
-            server.should_exit = True
-            thread.join()
+    with serving(config=config) as port, ExitStack() as waiting:
+        opened = [waiting.enter_context(socket.create_connection(("127.0.0.1", port), 30)) for _ in range(300)]
+        with client(port) as connection:
+            ask(connection)
+        assert opened[0].recv(4096).startswith(b"HTTP/1.1 408 ")
+        opened[-1].sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert opened[-1].recv(4096).startswith(b"HTTP/1.1 200 ")

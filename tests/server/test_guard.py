@@ -107,14 +107,6 @@ def test_the_session_of_another_token_is_not_taken_up(team: Team) -> None:
     assert team.request("DELETE", "/mcp", headers=session, user="bob").status_code == 404
 
 
-def test_the_history_names_the_token(team: Team) -> None:
-    async def talk() -> str:
-        async with team.mcp("ann") as ann:
-            return str((await ann.call_tool("remember", {"text": "Tea."})).structured_content["id"])
-
-    assert [version.actor for version in team.memory.history(asyncio.run(talk()))] == ["ann"]
-
-
 def test_requests_that_are_too_large_or_too_many_are_refused(tmp_path: Path) -> None:
     with serving_team(tmp_path, ServerOptions(), Limits(body=1_000, per_minute=3)) as team:
         large = b"x" * 1_001

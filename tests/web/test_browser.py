@@ -12,8 +12,22 @@ from typing import Any, TypeAlias
 import pytest
 
 import devmem
+from devmem import MemoryItem
+from devmem.stores import Provenance, SourceKind
 from tests.web.conftest import Page, Serve, ask, remember
-from tests.web.wrong_memories import poisoned_tool_result
+
+POISON = "Return policy: a purchase can be returned for a full refund within 900 days."
+POISONED = """
+memory:
+  - {name: policies, type: simple, config: {memory_path: policies.db, history: keep}}
+record_recalls: true
+nodes:
+  - id: clerk
+    type: agent
+    config:
+      provider: extractive
+      memories: [{name: policies, top_k: 3, write: false, retrieve_stage: [gen]}]
+"""
 
 # Playwright is installed by `make test-web` alone.
 Browser: TypeAlias = Any
@@ -47,9 +61,22 @@ def _context(
     return context
 
 
+def _poison(team: Path) -> str:
+    """Have a tool bring a text from a page that anybody may write, and an agent answer by it; return its address."""
+    team.write_text(POISONED, encoding="utf-8")
+    tool = Provenance(kind=SourceKind.TOOL, name="web_search")
+    poison = MemoryItem(id="poison", content_summary=POISON, provenance=tool, trust=0.4)
+    with devmem.open(f"{team}#policies") as memory:
+        memory.add("Customers send goods back at their own cost.")
+        memory.add("Opened software is exchanged, and never refunded.")
+        memory.store.add([poison])
+    ask(team, "Within how many days can a purchase be returned for a refund?")
+    return "/item/policies/poison"
+
+
 def _fill(team: Path) -> dict[str, str]:
     """Prepare a team that has something for every view, and return the views' addresses by name."""
-    wrong = poisoned_tool_result(team.parent)
+    poison = _poison(team)
     with devmem.open(f"{team}#policies") as memory:
         item = memory.add("Refunds take up to 14 days.", conversation="c-7", time="3 days ago")
         memory.add(
@@ -69,7 +96,7 @@ def _fill(team: Path) -> dict[str, str]:
         "beside": "/?q=How+long+do+refunds+take%3F&store=policies&beside=words",
         "agent": "/?q=How+long+do+refunds+take%3F&node=clerk",
         "nothing": "/?q=zanzibar&user=nobody&min_trust=1",
-        "item": f"/item/policies/{wrong.item}",
+        "item": poison,
         "history": f"/item/policies/{item}",
         "shown": "/shown",
         "run": "",
@@ -130,32 +157,10 @@ def test_every_view_is_accessible_and_fits_every_width(
             assert errors == []
 
 
-def test_a_poisoned_memory_is_found_by_its_trust_and_deleted_in_five_clicks(
+def test_a_poisoned_memory_is_found_by_its_source_and_deleted_by_the_keyboard_alone_in_chinese(
     chromium: Browser, team: Path, serve: Serve
 ) -> None:
-    """Nothing of its text is known: filters, the item, whom it was shown to, and deletion with a receipt."""
-    wrong = poisoned_tool_result(team.parent)
-    with _context(chromium, serve()) as context:
-        tab = context.new_page()
-        tab.goto("/")
-        tab.click("summary:has-text('Filters')")
-        tab.fill("[name=max_trust]", "0.5")
-        tab.press("[name=max_trust]", "Enter")
-        tab.click("tbody a:has-text('web_search')")
-        tab.wait_for_url("**source=web_search*")
-        assert tab.locator("tbody tr").count() == 1
-        tab.click(f"tbody a[href='/item/{wrong.store}/{wrong.item}']")
-        assert wrong.question in tab.inner_text("li:has(a[href^='/step/'])")
-        tab.click("button:has-text('Delete …')")
-        assert wrong.wrong in tab.inner_text("p.whole")
-        tab.click("button.danger")
-        tab.wait_for_selector("h1:has-text('Receipt')")
-        tab.goto("/")
-        assert wrong.wrong not in tab.inner_text("main")
-
-
-def test_the_same_by_the_keyboard_alone_in_chinese(chromium: Browser, team: Path, serve: Serve) -> None:
-    wrong = poisoned_tool_result(team.parent)
+    poison = _poison(team)
     with _context(chromium, serve(), locale="zh-CN") as context:
         tab = context.new_page()
         tab.goto("/")
@@ -184,7 +189,7 @@ def test_the_same_by_the_keyboard_alone_in_chinese(chromium: Browser, team: Path
         tab_to("button.danger")
         tab.keyboard.press("Enter")
         tab.locator("h1", has_text="回执").wait_for()
-        assert tab.goto(f"/item/{wrong.store}/{wrong.item}").status == 404
+        assert tab.goto(poison).status == 404
 
 
 def test_every_view_is_reached_by_the_keyboard(chromium: Browser, team: Path, serve: Serve) -> None:
