@@ -30,6 +30,8 @@ class Reply:
     """Close the connection before the end of the body that was announced."""
     drips: bytes = b""
     """Is sent after the body, again and again, until the test is over."""
+    is_headless: bool = False
+    """Send it before the head is complete."""
 
 
 Behaviour = Reply | Callable[[Request], Reply]
@@ -134,6 +136,9 @@ class ChatService:
                     service._over.wait()
                     return
                 body = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+                if reply.is_headless:
+                    self.wfile.write(b"HTTP/1.1 200 OK\r\nx-slow: ")
+                    self.drip(reply)
                 self.send_response(reply.status)
                 self.send_header("content-type", reply.kind)
                 if not reply.drips:
@@ -142,8 +147,11 @@ class ChatService:
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
+                self.drip(reply)
+
+            def drip(self, reply: Reply) -> None:
                 with contextlib.suppress(OSError):
-                    while reply.drips and not service._over.wait(0.01):
+                    while reply.drips and not service._over.wait(0.0 if len(reply.drips) > 99 else 0.01):
                         self.wfile.write(reply.drips)
                         self.wfile.flush()
 

@@ -10,34 +10,13 @@ import pytest
 
 from devmem.errors import EmbeddingError
 from devmem.models.embedding_providers import ChunkingEmbedder
-from devmem.stores import EmbeddingParams, ModelIdentity, Vector
+from devmem.stores import EmbeddingParams, Vector
+from devmem.testing import HashEmbedder
 
 
-class Recorder:
-    """Returns a unit vector of its own for each text, and records the texts."""
-
-    identity = ModelIdentity(name="recorder", dimension=16)
-
-    def __init__(self) -> None:
-        self.calls: list[list[str]] = []
-
-    def embed(self, texts: Sequence[str]) -> Vector:
-        self.calls.append(list(texts))
-        return np.stack([self.vector(text) for text in texts])
-
-    @staticmethod
-    def vector(text: str) -> Vector:
-        row = np.random.default_rng(list(text.encode())).normal(size=16)
-        return (row / np.linalg.norm(row)).astype(np.float32)
-
-
-def chunking(**params: Any) -> tuple[ChunkingEmbedder, Recorder]:
-    recorder = Recorder()
-    return ChunkingEmbedder(recorder, EmbeddingParams(**params)), recorder
-
-
-def unit(row: Any) -> Any:
-    return row / np.linalg.norm(row)
+def chunking(**params: Any) -> tuple[ChunkingEmbedder, HashEmbedder]:
+    model = HashEmbedder(16)
+    return ChunkingEmbedder(model, EmbeddingParams(**params)), model
 
 
 THREE = "First thing. Second one! Third is it?"
@@ -45,49 +24,49 @@ PIECES = ["First thing. ", "Second one! ", "Third is it?"]
 
 
 def test_a_text_that_fits_reaches_the_model_as_it_is() -> None:
-    embedder, recorder = chunking(use_chunking=True, max_length=len(THREE))
+    embedder, model = chunking(use_chunking=True, max_length=len(THREE))
     vectors = embedder.embed([THREE, "  odd -- text;; "])
-    assert recorder.calls == [[THREE, "  odd -- text;; "]]
-    np.testing.assert_array_equal(vectors[0], recorder.vector(THREE))
+    assert (model.calls, model.texts) == (1, [THREE, "  odd -- text;; "])
+    np.testing.assert_array_equal(vectors[0], model.vector(THREE))
 
 
 def test_without_chunking_a_long_text_is_cut() -> None:
-    embedder, recorder = chunking(max_length=20)
+    embedder, model = chunking(max_length=20)
     embedder.embed(["a" * 21, "b" * 20])
-    assert recorder.calls == [["a" * 20, "b" * 20]]
+    assert (model.calls, model.texts) == (1, ["a" * 20, "b" * 20])
 
 
 def test_a_cut_never_leaves_only_blanks() -> None:
-    embedder, recorder = chunking(max_length=20)
+    embedder, model = chunking(max_length=20)
     embedder.embed([" " * 30 + "words"])
-    assert recorder.calls == [["words"]]
+    assert (model.calls, model.texts) == (1, ["words"])
 
 
 @pytest.mark.parametrize(
     ("strategy", "weights"), [("average", [1, 1, 1]), ("weighted", [1, 1 / 2, 1 / 3]), ("first", [1, 0, 0])]
 )
 def test_pieces_are_combined_by_the_strategy(strategy: str, weights: list[float]) -> None:
-    embedder, recorder = chunking(use_chunking=True, chunk_strategy=strategy, max_length=30)
+    embedder, model = chunking(use_chunking=True, chunk_strategy=strategy, max_length=30)
     (vector,) = embedder.embed([THREE])
-    expected = unit(sum(w * recorder.vector(p) for w, p in zip(weights, PIECES, strict=True)))
-    np.testing.assert_allclose(vector, expected, rtol=1e-5)
+    expected = sum(w * model.vector(p) for w, p in zip(weights, PIECES, strict=True))
+    np.testing.assert_allclose(vector, expected / np.linalg.norm(expected), rtol=1e-5)
     assert vector.dtype == np.float32
 
 
 def test_all_pieces_of_all_texts_go_in_one_call() -> None:
-    embedder, recorder = chunking(use_chunking=True, max_length=30)
+    embedder, model = chunking(use_chunking=True, max_length=30)
     vectors = embedder.embed(["short", THREE, "also short"])
-    assert recorder.calls == [["short", *PIECES, "also short"]]
-    np.testing.assert_allclose(vectors[0], recorder.vector("short"), rtol=1e-5)
-    np.testing.assert_allclose(vectors[2], recorder.vector("also short"), rtol=1e-5)
+    assert (model.calls, model.texts) == (1, ["short", *PIECES, "also short"])
+    np.testing.assert_allclose(vectors[0], model.vector("short"), rtol=1e-5)
+    np.testing.assert_allclose(vectors[2], model.vector("also short"), rtol=1e-5)
 
 
 @pytest.mark.parametrize("blank", ["", " ", "\n\t\u3000"])
 def test_a_blank_text_is_refused_before_anything_is_embedded(blank: str) -> None:
-    embedder, recorder = chunking()
+    embedder, model = chunking()
     with pytest.raises(EmbeddingError, match="text 1 is blank"):
         embedder.embed(["fine", blank])
-    assert recorder.calls == []
+    assert model.calls == 0
 
 
 def test_one_text_in_place_of_many_is_refused() -> None:
@@ -96,13 +75,13 @@ def test_one_text_in_place_of_many_is_refused() -> None:
 
 
 def test_no_texts_make_no_call() -> None:
-    embedder, recorder = chunking()
+    embedder, model = chunking()
     assert embedder.embed([]).shape == (0, 16)
-    assert recorder.calls == []
+    assert model.calls == 0
 
 
 def test_pieces_that_cancel_out_are_an_error_and_not_a_zero_vector() -> None:
-    class Opposed(Recorder):
+    class Opposed(HashEmbedder):
         def embed(self, texts: Sequence[str]) -> Vector:
             return np.array([[1, 0], [-1, 0]], dtype=np.float32)
 
@@ -121,6 +100,6 @@ def test_what_changes_vectors_changes_the_name() -> None:
     ]
     names = [chunking(**params)[0].identity.name for params in variants]
     assert len(set(names)) == len(variants)
-    assert names[0] == "recorder"
-    assert chunking(chunk_strategy="first", max_length=100)[0].identity.name == "recorder"
+    assert names[0] == "testing:hash:16"
+    assert chunking(chunk_strategy="first", max_length=100)[0].identity.name == "testing:hash:16"
     assert all(chunking(**params)[0].identity.dimension == 16 for params in variants)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -130,132 +131,87 @@ def test_long_questions_are_cut_as_passages_are() -> None:
     assert not np.allclose(queries.embed([short]), embedder.embed([short]))
 
 
-class Stranger(HashEmbedder):
-    """Does what its settings say."""
-
-    def __init__(self, config: EmbeddingConfig) -> None:
-        super().__init__(8)
-        self._does = str(config.params.settings.get("does"))
-        if self._does == "refuses":
-            raise KeyError("no such setting")
-
-    def embed(self, texts: Sequence[str]) -> Vector:
-        rows = super().embed(texts)
-        match self._does:
-            case "fails":
-                raise ConnectionError("no route to host")
-            case "fewer":
-                return rows[:-1]
-            case "shorter":
-                return rows[:, :4]
-            case "flat":
-                return rows.reshape(-1)
-            case "nothing":
-                return None  # type: ignore[return-value]
-            case "infinite":
-                return rows + np.float32(np.inf)
-            case _:
-                return rows * np.float32(2)
+def fail(_: object) -> Any:
+    raise ConnectionError("no route to host")
 
 
-@pytest.mark.parametrize(
-    ("does", "message"),
-    [
-        ("refuses", "'stranger' of module .* failed: KeyError: 'no such setting'"),
-        ("fails", "'stranger' failed: ConnectionError: no route to host"),
-        ("fewer", r"shape \(1, 8\) for 2 text\(s\); expected \(2, 8\)"),
-        ("shorter", r"shape \(2, 4\) for 2 text\(s\)"),
-        ("flat", r"shape \(16,\)"),
-        ("nothing", "returned"),
-        ("infinite", "NaN or infinity"),
-    ],
-)
-def test_whatever_a_strangers_provider_does_wrong_is_an_embedding_error(does: str, message: str) -> None:
-    """So it costs no write: the item waits for its embedding."""
-    register_embedding_provider("stranger", Stranger)
-    block = EmbeddingConfig(provider="stranger", params=EmbeddingParams(settings={"does": does}))
-    with pytest.raises(EmbeddingError, match=message):
-        open_embedder(block, shared=False).embed(["one", "two"])
+def stranger(vectors: Callable[[Vector], Any], tokens: Callable[[TokenEmbedding], Any] | None = None) -> TokenEmbedder:
+    """Open a stranger's embedder, which changes what it returns."""
 
+    class Stranger(HashTokenEmbedder):
+        def embed(self, texts: Sequence[str]) -> Vector:
+            return vectors(super().embed(texts))  # type: ignore[no-any-return]
 
-def test_an_item_waits_where_a_strangers_provider_fails() -> None:
-    register_embedding_provider("stranger", Stranger)
-    block = {"provider": "stranger", "params": {"settings": {"does": "fails"}}}
-    with devmem.open({"type": "simple", "config": {"embedding": block}}) as memory:
-        memory.add("The launch is on June 2nd.")
-        assert memory.search("launch")[0].text == "The launch is on June 2nd."
+        def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
+            return [tokens(one) if tokens else one for one in super().embed_tokens(texts)]
 
-
-class TokenStranger(HashTokenEmbedder):
-    """Does what its settings say with token vectors."""
-
-    def __init__(self, config: EmbeddingConfig) -> None:
-        super().__init__(8)
-        self._does = str(config.params.settings.get("does"))
-
-    def embed_tokens(self, texts: Sequence[str]) -> list[TokenEmbedding]:
-        made = super().embed_tokens(texts)
-        match self._does:
-            case "dicts":
-                return [{"vector": one.vector} for one in made]  # type: ignore[misc]
-            case "fewer":
-                return [replace(one, tokens=one.tokens[1:]) for one in made]
-            case "infinite":
-                return [replace(one, tokens=one.tokens + np.float32(np.inf)) for one in made]
-            case _:
-                return [replace(one, vector=one.vector * 3, tokens=one.tokens * 3) for one in made]
-
-
-def _token_stranger(does: str) -> TokenEmbedder:
-    register_embedding_provider("stranger", TokenStranger)
-    block = EmbeddingConfig(provider="stranger", params=EmbeddingParams(settings={"does": does}))
-    embedder = open_embedder(block, shared=False)
+    register_embedding_provider("stranger", lambda _config: Stranger(8))
+    embedder = opened("stranger")
     assert isinstance(embedder, TokenEmbedder)
     return embedder
 
 
 @pytest.mark.parametrize(
-    ("does", "message"),
+    ("change", "message"),
     [
-        ("dicts", "'stranger' returned dict for a text; expected a TokenEmbedding"),
-        ("fewer", r"token vectors of shape \(1, 8\) for 2 words"),
-        ("infinite", "NaN or infinity"),
+        (fail, "'stranger' failed: ConnectionError: no route to host"),
+        (lambda rows: rows[:-1], r"shape \(1, 8\) for 2 text\(s\); expected \(2, 8\)"),
+        (lambda rows: rows[:, :4], r"shape \(2, 4\) for 2 text\(s\)"),
+        (lambda rows: rows.reshape(-1), r"shape \(16,\)"),
+        (lambda _: None, "returned"),
+        (lambda rows: rows + np.float32(np.inf), "NaN or infinity"),
     ],
 )
-def test_wrong_token_vectors_are_an_embedding_error(does: str, message: str) -> None:
+def test_whatever_a_strangers_provider_does_wrong_is_an_embedding_error(
+    change: Callable[[Vector], Any], message: str
+) -> None:
+    """So it costs no write: the item waits for its embedding."""
     with pytest.raises(EmbeddingError, match=message):
-        _token_stranger(does).embed_tokens(["green tea"])
+        stranger(change).embed(["one", "two"])
 
 
-def test_token_vectors_of_a_stranger_get_unit_length_too() -> None:
-    embedder = _token_stranger("scales")
+def test_a_provider_that_cannot_be_made_is_an_embedding_error() -> None:
+    register_embedding_provider("stranger", fail)
+    with pytest.raises(EmbeddingError, match=r"'stranger' of module .* failed: ConnectionError: no route to host"):
+        opened("stranger")
+
+
+def test_an_item_waits_where_a_strangers_provider_fails() -> None:
+    with devmem.open(":memory:", embedding=stranger(fail)) as memory:
+        memory.add("The launch is on June 2nd.")
+        assert memory.search("launch")[0].text == "The launch is on June 2nd."
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda one: {"vector": one.vector}, "'stranger' returned dict for a text; expected a TokenEmbedding"),
+        (lambda one: replace(one, tokens=one.tokens[1:]), r"token vectors of shape \(1, 8\) for 2 words"),
+        (lambda one: replace(one, tokens=one.tokens + np.float32(np.inf)), "NaN or infinity"),
+    ],
+)
+def test_wrong_token_vectors_are_an_embedding_error(change: Callable[[TokenEmbedding], Any], message: str) -> None:
+    with pytest.raises(EmbeddingError, match=message):
+        stranger(lambda rows: rows, change).embed_tokens(["green tea"])
+
+
+def test_vectors_of_a_stranger_get_unit_length() -> None:
+    embedder = stranger(lambda rows: rows * 3, lambda one: replace(one, tokens=one.tokens * 3))
     (made,) = embedder.embed_tokens(["green tea"])
     np.testing.assert_allclose(np.linalg.norm([made.vector, *made.tokens], axis=1), 1, atol=1e-6)
     assert embedder.embed_tokens([]) == []
 
 
+def test_no_texts_are_no_vectors() -> None:
+    """Whatever form an empty result has."""
+    assert stranger(list).embed([]).shape == (0, 8)
+
+
 class Nameless(HashEmbedder):
     identity = "nameless"  # type: ignore[assignment]
 
-    def __init__(self, _config: EmbeddingConfig) -> None:
-        super().__init__(8)
-
 
 def test_an_embedder_without_an_identity_says_so() -> None:
-    register_embedding_provider("nameless", Nameless)  # type: ignore[arg-type]
+    register_embedding_provider("nameless", lambda _config: Nameless(8))
     with pytest.raises(EmbeddingError, match="'nameless' has str for its `identity`; expected a ModelIdentity"):
-        open_embedder(EmbeddingConfig(provider="nameless"), shared=False).embed(["tea"])
-
-
-def test_no_texts_are_no_vectors() -> None:
-    """Whatever form an empty result has."""
-    register_embedding_provider("lists", lambda _config: Lists())
-    assert opened("lists").embed([]).shape == (0, 8)
-
-
-class Lists(HashEmbedder):
-    def __init__(self) -> None:
-        super().__init__(8)
-
-    def embed(self, texts: Sequence[str]) -> Vector:
-        return [self.vector(text) for text in texts]  # type: ignore[return-value]
+        opened("nameless").embed(["tea"])

@@ -423,7 +423,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/redaction.py",
         old="    hide(given)\n    if not (key.isascii()",
         new="    if not (key.isascii()",
-        tests=("tests/models/test_openai_service.py::test_the_key_is_in_no_error_even_if_the_service_repeats_it",),
+        tests=("tests/models/test_keys.py::test_a_service_that_repeats_the_key",),
     ),
     Change(
         name="key-in-chat-errors",
