@@ -93,17 +93,6 @@ def test_embeddings_of_another_model_are_neither_used_nor_replaced_by_reading(
     assert "DevAll then finds them only with that model" in warning
 
 
-def test_a_store_without_a_model_keeps_the_embeddings(
-    make_store: MakeStore, exchange: Exchange, tmp_path: Path
-) -> None:
-    path = devall_file(tmp_path, HashEmbedder())
-    before = [entry["embedding"] for entry in entries(path)]
-    store = make_store(SimpleMemory, memory_path=path.name)
-    store.update(exchange("What is for dinner?", "Soup, as always on Mondays."))
-    assert [entry["embedding"] for entry in entries(path)[:2]] == [pytest.approx(each) for each in before]
-    assert all("embedding_model" not in entry for entry in entries(path))
-
-
 def test_a_model_that_is_down_is_asked_again_later(
     make_store: MakeStore, exchange: Exchange, tmp_path: Path, clock: ManualClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,4 +1,8 @@
-"""Faults of DevAll (ChatDev 2) that must not occur here; the numbers are those of our list."""
+"""Faults of DevAll (ChatDev 2) that must not occur here; the numbers are those of our list.
+
+Others are tests of every collection and store type: lost writes of two processes, damaged files, mixed models, vectors
+of zeros, attachments that are written again.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +16,8 @@ from pathlib import Path
 import pytest
 
 from devmem import MemoryBase, MemoryContentSnapshot, MemoryWritePayload
-from devmem.errors import CollectionDamagedError, EmbeddingMismatchError
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.stores import SnapshotBlock, WriteStatus
-from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.blackboard import BlackboardMemory
 from devmem_stores.simple import SimpleMemory
 from tests.conftest import MakeStore
@@ -36,31 +38,6 @@ def test_d1_an_auto_path_is_a_file_of_the_session(
     (file,) = session.glob("*.db")
     assert "notes" in file.name
     assert make_store(kind, memory_path="auto", session=session).count() == 1
-
-
-@KINDS
-@pytest.mark.parametrize("path", ["notes.db", "notes.json"])
-def test_d5_two_stores_on_one_path_lose_nothing(
-    make_store: MakeStore, exchange: Exchange, kind: type[MemoryBase], path: str
-) -> None:
-    """There the last writer wins."""
-    one, two = make_store(kind, memory_path=path), make_store(kind, memory_path=path)
-    for n in range(5):
-        one.update(exchange(f"question {n} to one", f"answer {n} of one"))
-        two.update(exchange(f"question {n} to two", f"answer {n} of two"))
-        one.save()
-        two.save()
-    assert one.count() == two.count() == 10
-
-
-@KINDS
-def test_d6_a_corrupt_file_is_not_an_empty_one(make_store: MakeStore, tmp_path: Path, kind: type[MemoryBase]) -> None:
-    """There it was overwritten with the next write."""
-    path = tmp_path / "notes.json"
-    path.write_text('[{"id": "1", "content_summary": "precious"')
-    with pytest.raises(CollectionDamagedError, match=r"notes\.json"):
-        make_store(kind, memory_path="notes.json")
-    assert path.read_text() == '[{"id": "1", "content_summary": "precious"'
 
 
 def test_d7_the_answer_is_stored_when_the_input_is_long(make_store: MakeStore, exchange: Exchange) -> None:
@@ -108,45 +85,6 @@ def test_d8_a_fact_is_not_taken_for_a_phrase(make_store: MakeStore, exchange: Ex
     store.update(exchange(fact, "Noted, thank you for telling me."))
     (item,) = store.recent(1)
     assert fact in item.content_summary
-
-
-def test_d12_another_model_is_refused(make_store: MakeStore, exchange: Exchange) -> None:
-    """There its vectors were mixed in, or every item was passed over."""
-    make_store(SimpleMemory, memory_path="notes.db", embedder=HashEmbedder(64)).update(
-        exchange("Where is the key?", "Under the flowerpot.")
-    )
-    with pytest.raises(EmbeddingMismatchError, match="devmem reindex"):
-        make_store(SimpleMemory, memory_path="notes.db", embedder=HashEmbedder(64, name="another"))
-
-
-def test_d11_no_vector_of_zeros_is_stored(make_store: MakeStore, exchange: Exchange, clock: ManualClock) -> None:
-    """A provider that fails leaves no vector at all, and what was stored meanwhile is embedded later."""
-    embedder = FailingEmbedder()
-    store = make_store(SimpleMemory, embedder=embedder)
-    outcome = store.update(exchange("Where is the key?", "Under the flowerpot."))
-    assert outcome.item_id is not None
-    assert store.get([outcome.item_id])[0].embedding is None
-    embedder.recover()
-    clock.advance(600)
-    store.retrieve("", "key")
-    assert store.get([outcome.item_id])[0].embedding is None, "reading does not write"
-    store.save()
-    embedding = store.get([outcome.item_id])[0].embedding
-    assert embedding is not None
-    assert abs(float(embedding @ embedding) - 1) < 1e-5
-
-
-def test_d24_an_attachment_is_written_once(make_store: MakeStore, tmp_path: Path) -> None:
-    """DevAll writes every item again at each save."""
-    store = make_store(SimpleMemory, memory_path="notes.db")
-    ref = AttachmentRef(attachment_id="big", data_uri="data:image/png;base64," + "AAAA" * 400_000)
-    block = SnapshotBlock(role="assistant", block=MessageBlock(type="image", attachment=ref))
-    for n in range(5):
-        output = MemoryContentSnapshot(text=f"This is picture number {n} of the house.", blocks=(block,))
-        store.update(MemoryWritePayload(inputs_text="Draw a house.", output_snapshot=output))
-    assert store.info().size_bytes < 2 * 1_200_000, "five of them are 6,000,000"
-    store.close()
-    assert sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()) < 2 * 1_200_000
 
 
 def test_d30_files_are_utf8_whatever_the_machine_says(tmp_path: Path) -> None:

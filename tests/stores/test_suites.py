@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import pytest
 from pydantic import JsonValue
 
-from devmem import MemoryItem, MemoryWritePayload, WriteOutcome
+from devmem import MemoryBase, MemoryItem, MemoryWritePayload, WriteOutcome
 from devmem.stores import skipped
 from devmem.testing import StoreSuite
 from devmem_stores.blackboard import BlackboardMemory
@@ -21,38 +21,39 @@ from devmem_stores.role_zero import RoleZeroMemory
 from devmem_stores.simple import SimpleMemory
 from tests.stores.brain.redis_server import RedisServer
 
-
-class InSqlite(StoreSuite):
-    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "memory.db"}
+IN_SQLITE, IN_JSON, IN_MEMORY, OF_THE_SESSION = "memory.db", "memory/memory.json", None, "auto"
 
 
-class InJson(StoreSuite):
-    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "memory/memory.json"}
+def suite(kind: type[MemoryBase], path: str | None, *, searches: bool = True, **config: JsonValue) -> type[StoreSuite]:
+    """Make the suite of a store type whose items are at a path."""
+
+    abilities = {"persists": path is not None, "searches": searches, "embeds": searches}
+    made = type("Suite", (StoreSuite,), {"store_class": kind, "config": {"memory_path": path, **config}, **abilities})
+    return cast("type[StoreSuite]", made)
 
 
-class InMemory(StoreSuite):
-    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": None}
-    persists = False
-
-
-class OfTheSession(StoreSuite):
-    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "auto"}
-
-
-class TestSimpleInSqlite(InSqlite):
-    store_class = SimpleMemory
-
-
-class TestSimpleInJson(InJson):
-    store_class = SimpleMemory
-
-
-class TestSimpleInMemory(InMemory):
-    store_class = SimpleMemory
-
-
-class TestSimpleOfTheSession(OfTheSession):
-    store_class = SimpleMemory
+TestSimpleInSqlite = suite(SimpleMemory, IN_SQLITE)
+TestSimpleInJson = suite(SimpleMemory, IN_JSON)
+TestSimpleInMemory = suite(SimpleMemory, IN_MEMORY)
+TestSimpleOfTheSession = suite(SimpleMemory, OF_THE_SESSION)
+TestBlackboardInSqlite = suite(BlackboardMemory, IN_SQLITE, searches=False)
+TestBlackboardInJson = suite(BlackboardMemory, IN_JSON, searches=False)
+TestBlackboardInMemory = suite(BlackboardMemory, IN_MEMORY, searches=False)
+TestBlackboardOfTheSession = suite(BlackboardMemory, OF_THE_SESSION, searches=False)
+TestLongTermInSqlite = suite(LongTermMemory, IN_SQLITE)
+TestLongTermInJson = suite(LongTermMemory, IN_JSON)
+TestLongTermInMemory = suite(LongTermMemory, IN_MEMORY)
+TestRoleZeroInSqliteWithASmallWindow = suite(RoleZeroMemory, IN_SQLITE, memory_k=2)
+TestRoleZeroInJson = suite(RoleZeroMemory, IN_JSON)
+TestRoleZeroInMemory = suite(RoleZeroMemory, IN_MEMORY)
+TestRoleZeroOfTheSession = suite(RoleZeroMemory, OF_THE_SESSION)
+TestConversationInSqlite = suite(ConversationMemory, IN_SQLITE, view={"order": "search"})
+TestConversationInJson = suite(ConversationMemory, IN_JSON, view={"order": "search"})
+TestChronologicalConversation = suite(ConversationMemory, IN_SQLITE, searches=False)
+TestBrainInSqlite = suite(BrainMemory, IN_SQLITE)
+TestBrainInJson = suite(BrainMemory, IN_JSON)
+TestBrainInMemory = suite(BrainMemory, IN_MEMORY)
+TestBrainWithRedisDown = suite(BrainMemory, IN_SQLITE, redis={"url": "redis://127.0.0.1:1"})
 
 
 class MarkedMemory(SimpleMemory):
@@ -64,94 +65,12 @@ class MarkedMemory(SimpleMemory):
         return super().compose(payload)
 
 
-class TestSelective(InSqlite):
+class TestSelective(StoreSuite):
     store_class = MarkedMemory
+    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": IN_SQLITE}
 
     def kept(self, payload: MemoryWritePayload) -> MemoryWritePayload:
         return replace(payload, metadata={**payload.metadata, "important": True})
-
-
-class TestBlackboardInSqlite(InSqlite):
-    store_class = BlackboardMemory
-    searches = embeds = False
-
-
-class TestBlackboardInJson(InJson):
-    store_class = BlackboardMemory
-    searches = embeds = False
-
-
-class TestBlackboardInMemory(InMemory):
-    store_class = BlackboardMemory
-    searches = embeds = False
-
-
-class TestBlackboardOfTheSession(OfTheSession):
-    store_class = BlackboardMemory
-    searches = embeds = False
-
-
-class TestLongTermInSqlite(InSqlite):
-    store_class = LongTermMemory
-
-
-class TestLongTermInJson(InJson):
-    store_class = LongTermMemory
-
-
-class TestLongTermInMemory(InMemory):
-    store_class = LongTermMemory
-
-
-@pytest.mark.kit
-class TestLongTermOfTheSession(OfTheSession):
-    """The file that `auto` names is chosen in one place for all store types, which `make test` checks with `simple`."""
-
-    store_class = LongTermMemory
-
-
-class TestRoleZeroInSqliteWithASmallWindow(StoreSuite):
-    store_class = RoleZeroMemory
-    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "memory.db", "memory_k": 2}
-
-
-class TestRoleZeroInJson(InJson):
-    store_class = RoleZeroMemory
-
-
-class TestRoleZeroInMemory(InMemory):
-    store_class = RoleZeroMemory
-
-
-class TestRoleZeroByDefault(StoreSuite):
-    store_class = RoleZeroMemory
-
-
-class TestConversationInSqlite(StoreSuite):
-    store_class = ConversationMemory
-    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "memory.db", "view": {"order": "search"}}
-
-
-class TestConversationInJson(StoreSuite):
-    store_class = ConversationMemory
-    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "memory.json", "view": {"order": "search"}}
-
-
-class TestChronologicalConversation(InSqlite):
-    store_class = ConversationMemory
-    searches = embeds = False
-
-
-class TestBrainInSqlite(InSqlite):
-    store_class = BrainMemory
-
-
-class TestBrainInJson(InJson):
-    store_class = BrainMemory
-
-
-class TestBrainInMemory(InMemory):
-    store_class = BrainMemory
 
 
 @pytest.fixture(scope="module")
@@ -171,8 +90,3 @@ class TestBrainWithRedis(StoreSuite):
             client.flushall()
         config = {"memory_path": "memory.db", "redis": {"url": server.url}}
         monkeypatch.setattr(type(self), "config", config)
-
-
-class TestBrainWithRedisDown(StoreSuite):
-    store_class = BrainMemory
-    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": "memory.db", "redis": {"url": "redis://127.0.0.1:1"}}

@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from devmem import Filter, Scope
-from devmem.errors import FilterError
 from devmem.recording import (
     Interaction,
     InteractionKind,
@@ -45,17 +44,6 @@ def test_a1_a_deletion_deletes_what_it_names(store: ConversationMemory, where: F
     store.record([record(n, f"c{c}", f"t{t}") for c, t in ((1, 1), (1, 2), (2, 3)) for n in range(2)])
     assert store.delete(where=where) == deleted
     assert store.count() == 6 - deleted
-
-
-def test_a2_a_deletion_of_nothing_in_particular_deletes_nothing(store: ConversationMemory) -> None:
-    store.record([record(n) for n in range(3)])
-    assert store.delete(ids=[]) == 0
-    for where in (Filter(), Filter(scope=Scope(agent=None))):
-        with pytest.raises(FilterError, match="clear"):
-            store.delete(where=where)
-    with pytest.raises(FilterError):
-        store.delete()
-    assert store.count() == 3
 
 
 def test_a5_the_newest_come_and_in_the_order_of_their_times(store: ConversationMemory) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from docx import Document
 
 from devmem_stores.file import FileMemory, sources
 from devmem_stores.file.chunks import ParseLimits
@@ -47,25 +49,15 @@ def test_a_table_that_repeats_a_long_header_is_reported(folder: Folder) -> None:
 
 
 def paragraphs() -> bytes:
-    start = b'<w:document xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"><w:body>'
-    types = (
-        '<Types xmlns="http://schemas.openxmlformats.org/package/2006/content-types"><Default Extension="rels" '
-        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
-        '<Override PartName="/word/document.xml" ContentType='
-        '"application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"/></Types>'
-    )
-    relations = (
-        '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships"><Relationship Id="r1" '
-        'Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/officeDocument" '
-        'Target="word/document.xml"/></Relationships>'
-    )
-    content = io.BytesIO()
-    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("[Content_Types].xml", types)
-        archive.writestr("_rels/.rels", relations)
-        body = b"<w:p><w:r><w:t>x</w:t></w:r></w:p>" * 300_000
-        archive.writestr("word/document.xml", start + body + b"</w:body></w:document>")
-    return content.getvalue()
+    """A document whose only paragraph is repeated 300,000 times."""
+    plain, large = io.BytesIO(), io.BytesIO()
+    document = Document()
+    document.add_paragraph("x")
+    document.save(plain)
+    with zipfile.ZipFile(plain) as source, zipfile.ZipFile(large, "w", zipfile.ZIP_DEFLATED) as target:
+        for name in source.namelist():
+            target.writestr(name, re.sub(rb"<w:p>.*</w:p>", lambda one: one[0] * 300_000, source.read(name)))
+    return large.getvalue()
 
 
 def test_a_file_that_takes_too_long_is_reported_once(folder: Folder) -> None:

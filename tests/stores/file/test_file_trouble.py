@@ -13,49 +13,35 @@ from devmem_stores.file import sources
 from devmem_stores.file.chunks import ParseLimits
 from devmem_stores.file.sources import Read, SourceFile
 from tests.conftest import StartScript
+from tests.dying import DYING
 
 from .conftest import Folder, found, names, texts
 
 FILES = 60
-SCRIPT = """
-import os, resource, signal, sys
+_DYING = (
+    DYING
+    + """
+import shutil
 from pathlib import Path
 from devmem.stores import StoreSetup
 from devmem.testing import HashEmbedder
-from devmem_stores.file import FileConfig, FileMemory
-from devmem_stores.file import indexer
-
-base, after = Path(sys.argv[1]), int(sys.argv[2])
+from devmem_stores.file import FileConfig, FileMemory, indexer
 indexer._BATCH_SIZE = 8
-config = FileConfig.model_validate(
-    {"index_path": "index.db", "file_sources": [{"path": "docs"}], "embedding": {"provider": "openai"}}
-)
-embedder = HashEmbedder(32)
-setup = StoreSetup(name="docs", store_type="file", config=config, base_dir=base, open_embedder=lambda _: embedder)
-store = FileMemory(setup)
-steps = 0
-def killing(name):
-    real = getattr(cls, name)
-    def called(self, *arguments, **options):
-        global steps
-        for half in (0, 1):
-            steps += 1
-            if steps == after:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if half == 0:
-                result = real(self, *arguments, **options)
-        return result
-    setattr(cls, name, called)
-for cls, names in (
-    (FileMemory, ("_embed_and_store",)),
-    (type(store.collection), ("delete",)),
-    (type(store.collection.states), ("write",)),
-):
-    for name in names:
-        killing(name)
-store.load()
-print(steps)
+block = {"index_path": "index.db", "file_sources": [{"path": "docs"}], "embedding": {"provider": "openai"}}
+
+def load(base):
+    config, model = FileConfig.model_validate(block), HashEmbedder(32)
+    options = {"config": config, "base_dir": Path(base), "open_embedder": lambda _: model}
+    FileMemory(StoreSetup(name="docs", store_type="file", **options)).load()
+
+base, share = sys.argv[1:]
+shutil.copytree(base, base + "-copy")
+lines = lines_of(lambda: load(base + "-copy"))
+die_after(int(lines * float(share)), lambda: load(base))
+os._exit(1)
 """
+)
+SHARES = [0.25, 0.55, 0.85, *(pytest.param(at / 20, marks=pytest.mark.kit) for at in range(1, 18))]
 
 
 def fill(folder: Folder) -> None:
@@ -74,10 +60,10 @@ def fresh(folder: Folder, tmp_path: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("after", [1, 5, *(pytest.param(at, marks=pytest.mark.kit) for at in (2, 3, 4, 7, 30))])
-def test_killed_while_indexing(folder: Folder, tmp_path: Path, after: int, start_script: StartScript) -> None:
+@pytest.mark.parametrize("share", SHARES)
+def test_killed_while_indexing(folder: Folder, tmp_path: Path, share: float, start_script: StartScript) -> None:
     fill(folder)
-    assert start_script(SCRIPT, folder.base, after).wait(60) == -9
+    assert start_script(_DYING, folder.base, share).wait(60) == 9
     store = folder.load()
     assert texts(store) == fresh(folder, tmp_path)
     assert len(names(store)) == FILES + 1
@@ -87,11 +73,9 @@ def test_killed_while_indexing(folder: Folder, tmp_path: Path, after: int, start
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "after", [3, 8, *(pytest.param(at, marks=pytest.mark.kit) for at in (1, 2, 4, 5, 6, 7, 9, 10))]
-)
+@pytest.mark.parametrize("share", SHARES)
 def test_killed_while_a_change_is_taken_in(
-    folder: Folder, tmp_path: Path, after: int, start_script: StartScript
+    folder: Folder, tmp_path: Path, share: float, start_script: StartScript
 ) -> None:
     for at in range(6):
         folder.write(f"{at}.txt", f"Document {at} tells of the boiler.\n\n" + "More of it. " * 60)
@@ -102,7 +86,7 @@ def test_killed_while_a_change_is_taken_in(
     folder.write("2.txt", "Something else.")
     (folder.docs / "3.txt").unlink()
     (folder.docs / "4.txt").rename(folder.docs / "four.txt")
-    assert start_script(SCRIPT, folder.base, after).wait(60) == -9
+    assert start_script(_DYING, folder.base, share).wait(60) == 9
     # As it was before: what was interrupted must not be taken for done.
     folder.write("1.txt", original)
     store = folder.load()
