@@ -145,7 +145,7 @@ class Embedding(Opening):
         first.add([item("made by the first")])
         first.close()
         with pytest.raises(EmbeddingMismatchError, match="devmem reindex") as caught:
-            opened(model=ModelIdentity(name="suite:other", dimension=8))
+            opened(model=ModelIdentity(name="suite:other", dimension=MODEL.dimension))
         assert MODEL.name in caught.value.recorded
         assert "suite:other" in caught.value.wanted
         assert opened(model=MODEL).count() == 1

@@ -136,27 +136,9 @@ class Running(Versioning):
             versioned.commit("nobody")
         run.close()
 
-    def test_of_two_runs_that_race_for_an_id_one_wins(self, versioned: VersionedCollection) -> None:
-        """The other is refused, names the item, and stays unchanged."""
-        versioned.add([item("tea at three", id="1"), item("rain", id="2")])
-        one, two = versioned.run("one"), versioned.run("two")
-        one.add([item("tea at four", id="1")])
-        two.add([item("tea at five", id="1"), item("snow", id="3")])
-        versioned.commit("one")
-        assert versioned.conflicts("two") == ["1"]
-        with pytest.raises(RunConflictError, match="'1'") as caught:
-            versioned.commit("two")
-        assert caught.value.ids == ("1",)
-        assert _texts(list(versioned.scan())) == {"2": "rain", "1": "tea at four"}
-        assert _texts(list(two.scan())) == {"2": "rain", "1": "tea at five", "3": "snow"}
-        versioned.discard("two")
-        assert _texts(list(versioned.scan())) == {"2": "rain", "1": "tea at four"}
-        one.close()
-        two.close()
-
     @pytest.mark.parametrize("theirs", ["add", "update", "delete"])
     def test_what_others_changed_since_is_a_conflict(self, versioned: VersionedCollection, theirs: str) -> None:
-        """Whether they added, changed or deleted it; what both deleted is none."""
+        """Whether they added, changed or deleted it; the error names it, and what both deleted is none."""
         if theirs != "add":
             versioned.add([item("tea at three", id="1")])
         run = versioned.run("r")
@@ -165,27 +147,14 @@ class Running(Versioning):
             versioned.delete(ids=["1"])
         else:
             versioned.add([item("tea at five", id="1")])
-        with pytest.raises(RunConflictError):
+        with pytest.raises(RunConflictError, match="'1'") as caught:
             versioned.commit("r")
+        assert caught.value.ids == ("1",)
         run.delete(ids=["1"])
         if theirs == "delete":
             versioned.commit("r")
             assert list(versioned.scan()) == []
         run.close()
-
-    def test_a_deletion_holds_where_others_changed_the_item_since(self, versioned: VersionedCollection) -> None:
-        """It hides their version in the run, and a commit reports the conflict."""
-        versioned.add([item("tea at three", id="1")])
-        run = versioned.run("r")
-        run.add([item("tea at four", id="1")])
-        versioned.add([item("tea at five", id="1")])
-        assert run.delete(ids=["1"]) == 1
-        assert run.get(["1"]) == []
-        run.close()
-        assert versioned.conflicts("r") == ["1"]
-        with pytest.raises(RunConflictError):
-            versioned.commit("r")
-        assert _texts(versioned.get(["1"])) == {"1": "tea at five"}
 
     def test_duplicates_are_those_that_the_run_sees(self, versioned: VersionedCollection) -> None:
         """The same content once, and again after the run has deleted it."""

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devmem.encryption.files import connect, diagnose, read_file, seal, sealed_for, unlock, unseal
+from devmem.encryption.files import connect, read_file, seal, sealed_for, unseal
 from devmem.encryption.keys import StoreKey, protect
 from devmem.errors import EncryptionError, MissingExtraError, install_command
 from tests.generated import examples
@@ -86,25 +86,6 @@ def database(file: Path, key: StoreKey | None) -> Path:
         connection.execute("CREATE TABLE notes (text TEXT)")
         connection.execute("INSERT INTO notes VALUES ('zebrafish')")
     return file
-
-
-def test_a_database_needs_its_key_and_stays_unchanged_without_it(tmp_path: Path) -> None:
-    file = database(tmp_path / "x.db", KEY)
-    before = file.read_bytes()
-    assert b"zebrafish" not in before
-    protect(file, OTHER)
-    with pytest.raises(EncryptionError, match="another key"):
-        connect(file)
-    protect(file, None)
-    with closing(connect(file)) as connection, pytest.raises(sqlite3.DatabaseError):
-        connection.execute("SELECT * FROM notes")
-    assert "open it with its key" in str(diagnose(file))
-    plain = database(tmp_path / "plain.db", None)
-    with pytest.raises(EncryptionError, match="devmem rekey"):
-        unlock(plain, KEY)
-    with closing(connect(plain)) as connection:
-        assert connection.execute("SELECT * FROM notes").fetchall() == [("zebrafish",)]
-    assert file.read_bytes() == before
 
 
 def test_a_damaged_database_is_not_taken_for_one_of_another_key(tmp_path: Path) -> None:

@@ -43,11 +43,6 @@ def test_matches_are_those_of_the_plain_formula(seed: int, sizes: list[int], dim
     np.testing.assert_allclose(query.score(found), wanted.mean(axis=0), atol=1e-5)
 
 
-def test_a_vector_of_zeros_matches_nothing() -> None:
-    query = QueryTokens(vectors=np.zeros((1, 64), dtype=np.float32), weights=np.ones(1, dtype=np.float32))
-    assert query.best_matches(np.full((2, 8), 255, dtype=np.uint8), [1, 1]).tolist() == [pytest.approx([0, 0])]
-
-
 def test_a_text_does_not_depend_on_the_others() -> None:
     rng = np.random.default_rng(3)
     query = QueryTokens(vectors=unit(rng, 4, 64), weights=np.full(4, 0.25, dtype=np.float32))

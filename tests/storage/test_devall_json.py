@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from devmem import MemoryItem
-from devmem.errors import CollectionDamagedError, EmbeddingMismatchError
+from devmem.errors import CollectionDamagedError
 from devmem.model.fields import embedded_hash
 from devmem.storage import JsonCollection, PreparedItem, SearchQuery
 from devmem.stores import ModelIdentity, PassageEmbeddings
@@ -149,17 +149,6 @@ def test_what_is_written_is_what_devall_reads(tmp_path: Path, path: Path) -> Non
         "block": {"type": "text", "text": "Which colour do I like?", "data": {}},
     }
     assert "会议改到星期五" in path.read_text(encoding="utf-8")
-
-
-def test_the_model_is_remembered(path: Path) -> None:
-    """DevAll records none; what we write does, and another one is refused."""
-    collection = opened(path)
-    collection.add([MemoryItem(content_summary="new")])
-    before = path.read_bytes()
-    with pytest.raises(EmbeddingMismatchError, match="devmem reindex") as caught:
-        JsonCollection(path, model=ModelIdentity(name="minilm", dimension=3))
-    assert str(path) in str(caught.value)
-    assert path.read_bytes() == before
 
 
 def test_an_item_of_several_passages_with_one_vector_waits(tmp_path: Path) -> None:

@@ -185,23 +185,14 @@ def test_a_log_that_cannot_be_read_without_writing_is_named(tmp_path: Path, seal
     assert not (tmp_path / "copy.db").exists()
 
 
-def test_the_file_of_another_type_of_store(store: Path) -> None:
+def test_the_file_of_another_type_of_store_or_with_vectors_of_another_length(store: Path) -> None:
     with pytest.raises(CollectionInUseError, match=r"'simple'.*'blackboard'"):
         SqliteCollection(store, store_type="blackboard")
+    with pytest.raises(EmbeddingMismatchError, match="devmem reindex"):
+        SqliteCollection(store, model=ModelIdentity(name="testing:hash:32", dimension=16))
     collection = SqliteCollection(store, store_type="simple")
     assert collection.count() == 200
     collection.close()
-
-
-@pytest.mark.parametrize(
-    "model", [ModelIdentity(name="other", dimension=32), ModelIdentity(name="testing:hash:32", dimension=16)]
-)
-def test_the_vectors_of_another_model(store: Path, model: ModelIdentity) -> None:
-    """Another name, or the same name with another length; and nothing was claimed meanwhile."""
-    with pytest.raises(EmbeddingMismatchError, match="devmem reindex") as caught:
-        SqliteCollection(store, model=model)
-    assert str(store) in str(caught.value)
-    SqliteCollection(store, model=ModelIdentity(name="testing:hash:32", dimension=32)).close()
 
 
 def test_a_lock_that_is_never_released(store: Path, embedder: HashEmbedder) -> None:

@@ -53,7 +53,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/search/spelling.py",
         old="and _is_found(one.word, context) and",
         new="and",
-        tests=("tests/storage/test_suite_sqlite_memory.py",),
+        tests=("tests/storage/test_suites.py::TestSqliteMemory",),
     ),
     Change(
         name="handle-of-another-user",

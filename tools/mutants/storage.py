@@ -53,9 +53,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/sqlite/tables.py",
         old="UPDATE items SET slot = 'was:' || row, ended",
         new="UPDATE items SET slot = CASE WHEN ?2 = 'archive' THEN 'now' ELSE 'was:' || row END, ended",
-        tests=(
-            "tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_nothing_but_the_archive_returns_an_archived_item",
-        ),
+        tests=("tests/storage/test_suites.py::TestSqliteFile::test_nothing_but_the_archive_returns_an_archived_item",),
     ),
     Change(
         name="erasure-passes-over-the-archive",
@@ -63,7 +61,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/versions.py",
         old="Runs(tables).erase_versions(every, listed)",
         new='Runs(tables).erase_versions(f"archived IS NULL AND ({every})", listed)',
-        tests=("tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_erasing_reaches_the_archive",),
+        tests=("tests/storage/test_suites.py::TestSqliteFile::test_erasing_reaches_the_archive",),
     ),
     Change(
         name="erased-text-committed",
@@ -111,7 +109,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/sqlite/tables.py",
         old="isinstance(model, str) and model.startswith(PREFIX)",
         new="False",
-        tests=("tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_given_vectors_come_back_bit_for_bit",),
+        tests=("tests/storage/test_suites.py::TestSqliteFile::test_given_vectors_come_back_bit_for_bit",),
     ),
     Change(
         name="another-format",
@@ -246,9 +244,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/changes.py",
         old="not usable.is_of(stored_hash(content_hash, body))",
         new="False",
-        tests=(
-            "tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_an_embedding_of_another_text_is_refused",
-        ),
+        tests=("tests/storage/test_suites.py::TestSqliteFile::test_an_embedding_of_another_text_is_refused",),
     ),
     Change(
         name="new-token-for-each-retry",
@@ -487,7 +483,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/changes.py",
         old="            if version != wanted:\n",
         new="            if version != wanted and not item_id:\n",
-        tests=("tests/storage/test_suite_sqlite_file.py::TestSqliteFile::test_compare_and_set",),
+        tests=("tests/storage/test_suites.py::TestSqliteFile::test_compare_and_set",),
     ),
     Change(
         name="clock-set-back",

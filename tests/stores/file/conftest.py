@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +82,6 @@ class Folder:
     def close(self) -> None:
         for store in self._open:
             store.close()
-
-
-Chunks = Callable[[FileMemory], dict[str, str]]
 
 
 @pytest.fixture

@@ -109,8 +109,3 @@ def test_interrupted_copy_goes_on(workflow: Path, devmem: Run, fake: FakeMem0) -
     report = json.loads(devmem("copy", "archive", "hosted", "--json").stdout)
     assert report["counts"] == {"duplicate": 5, "stored": 5}
     assert sorted(fake.texts()) == sorted(f"Fact {n}." for n in range(10))
-
-
-def archive_a_fact(workflow: Path) -> None:
-    with open_stores(load_workflow(workflow), ["archive"]) as stores:
-        stores["archive"].add([MemoryItem(id="i1", content_summary="Fact.")])

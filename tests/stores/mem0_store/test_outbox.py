@@ -13,7 +13,6 @@ from devmem.errors import Mem0Error
 from devmem.stores import WriteStatus
 from devmem.testing import ManualClock
 from devmem_stores.mem0 import Mem0Memory
-from devmem_stores.mem0.store import open_outbox
 from tests.conftest import StartScript
 
 from .conftest import MakeStore, mem0_error
@@ -55,17 +54,6 @@ def test_save_sends_what_waits_and_never_fails(store: Mem0Memory, fake: FakeMem0
     clock.advance(120)
     store.save()
     assert (store.unsent, fake.texts()) == (0, ["One."])
-
-
-def test_another_process_sends_what_the_first_could_not(make_store: MakeStore, fake: FakeMem0) -> None:
-    down(fake)
-    first = make_store()
-    say(first, "One.")
-    first.close()
-    second = make_store()
-    assert second.unsent == 1
-    say(second, "Two.")
-    assert fake.texts() == ["One.", "Two."]
 
 
 @pytest.mark.parametrize("fault", ["cut", "drop"])
@@ -175,18 +163,3 @@ def test_long_search_for_a_write_goes_through_every_page(store: Mem0Memory, fake
     fake.faults.append(Fault("drop", path="/v3/memories/add/", after_work=True))
     assert say(store, "One.").item_id == fake.memories[-1]["id"]
     assert len(fake.memories) == 121
-
-
-def test_write_while_another_process_sends_waits(make_store: MakeStore, fake: FakeMem0, tmp_path: Path) -> None:
-    store = make_store(timeout=0.05)
-    other = open_outbox(tmp_path / "session" / "state.db", "notes")
-    with other.turn(1):
-        outcome = say(store, "One.")
-        assert outcome.status is WriteStatus.QUEUED
-        assert "another process is sending" in outcome.reason
-        store.save()
-        assert store.unsent == 1
-    store.close()
-    # A request may take longer than the wait for the other process did.
-    make_store().save()
-    assert fake.texts() == ["One."]
