@@ -53,7 +53,9 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/search/spelling.py",
         old="and _is_found(one.word, context) and",
         new="and",
-        tests=("tests/storage/test_suites.py::TestSqliteMemory",),
+        tests=(
+            "tests/storage/test_suites.py::TestSqliteMemory::test_a_misspelled_word_is_searched_for_as_what_is_meant",
+        ),
     ),
     Change(
         name="handle-of-another-user",
