@@ -40,12 +40,12 @@ class FinishedRuns(Running):
         if end == "revert":
             versioned.commit("r")
         clock.advance(60)
-        before = _state(versioned)
+        before, began = _state(versioned), clock() + 1.0
         monkeypatch.setattr(ManualClock, "__call__", _advancing)
         ended = (versioned.commit if end == "commit" else versioned.revert)("r").ended_at
         monkeypatch.undo()
         assert ended is not None
-        assert ended == clock()
+        assert ended == clock() > began
         with closing(versioned.as_of(ended - 0.5)) as earlier, closing(versioned.as_of(ended)) as then:
             assert (_state(earlier), _state(then)) == (before, _state(versioned))
         assert _state(versioned) != before

@@ -43,8 +43,8 @@ STORAGE: Final[tuple[Change, ...]] = (
         name="erasure-keeps-versions",
         breaks="an erasure removes every version of an item",
         file="devmem/storage/runs.py",
-        old='return f"{of_items} OR {of_rows}"',
-        new="return f\"slot = 'now' AND {of_items} OR {of_rows}\"",
+        old="return of_items, names",
+        new="return f\"slot = 'now' AND {of_items}\", names",
         tests=("tests/memory/test_forgetting.py",),
     ),
     Change(
