@@ -152,14 +152,14 @@ def test_what_a_reader_still_holds_is_reported_and_finished_later(tmp_path: Path
 
 
 def test_forgetting_overwrites_the_texts_in_the_file(tmp_path: Path) -> None:
-    """Without the search that a receipt takes, after which a file with something left in it is rewritten."""
+    """At once: the memory is not closed yet, which searches the file and rewrites one with something left in it."""
     file = tmp_path / "notes.db"
     with devmem.open(file, embedding=None) as memory:
         memory.add([f"a wombat digs burrow number {number}" for number in range(40)])
-        secret = memory.add("the quokka sleeps under the third fern")
-        memory.update(secret, "the quokka moved to the fourth fern")
-        assert memory.forget(secret).items == 1
+        secrets = memory.add([f"the quokka sleeps under fern {number}" for number in range(40)])
+        memory.update(secrets[0], "the quokka moved to the fourth fern")
+        assert memory.forget(*secrets).items == 40
         assert memory.count() == 40
-    content = b"".join(each.read_bytes() for each in tmp_path.iterdir() if each.is_file())
+        content = b"".join(each.read_bytes() for each in tmp_path.iterdir() if each.is_file())
     assert b"wombat digs" in content
     assert b"quokka" not in content
