@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -43,111 +42,94 @@ from devmem.workflow.graph import NodeResult, RunResult
 from devmem.workflow.runner import ChatModels, WorkflowRunner, attached_stores, configured_chat_models
 from devmem.workflow.stores import attached_file, open_stores, session_folder
 
-Writes = Counter[tuple[str, str, str]]
+Writes: TypeAlias = Counter[tuple[str, str, str]]
 """Numbers of writes by store, status and reason."""
 
 
-class RunPrinter:
+class _Printer:
     """Prints runs as they end, and reports on stderr what was stored, skipped, left out or failed."""
 
-    def __init__(
-        self, terminal: Terminal, *, with_memory: bool, each: bool, streamed: StreamPrinter | None = None
-    ) -> None:
+    def __init__(self, terminal: Terminal, *, with_memory: bool, streams: bool, each: bool, keeps_writes: bool) -> None:
         """Choose what is printed.
 
         Args:
             terminal: where to print.
             with_memory: whether to show what each node recalled and wrote.
+            streams: whether the answers are printed by `print_piece` as they arrive.
             each: whether each run has its own line about what was stored, instead of one for all of them.
-            streamed: has printed the answers while they came; None where nothing has.
+            keeps_writes: whether the writes of a run that fails stay; those of a transaction do not.
         """
-        self._terminal, self._with_memory, self._terminal.as_json = terminal, with_memory, terminal.as_json
-        self._each, self._streamed = each, streamed
+        self._terminal, self._with_memory, self._streams = terminal, with_memory, streams
+        self._each, self._keeps_writes = each, keeps_writes
+        self._node = ""
+        """Node whose text is being printed."""
         self._writes: Writes = Counter()
-        self.keeps_writes = True
-        """Whether the writes of a run that fails stay; those of a transaction do not."""
-        self.done = 0
-        """Runs that were printed."""
+        self._done = 0
         self.failed = 0
-        """Runs in which a store could not do its part."""
+        """Number of runs in which a store could not do its part."""
 
-    def show(self, text: str, result: RunResult) -> None:
-        """Print one run."""
-        terminal = self._terminal
-        if self._terminal.as_json:
-            terminal.json(_run_json(text, result))
-        elif self._streamed is not None:
-            self._streamed.finish()
-        elif self._with_memory:
-            _show_whole(terminal, text, result)
-        else:
-            terminal.print(result.output)
-        self._writes += writes_of(result.nodes)
-        self.done += 1
-        if self._each:
-            self._report(result)
-        for store, count in result.hidden.items():
-            report_left_out(terminal, count, store=store)
-        failures = [failure for node in result.nodes for failure in node.failures]
-        for failure in failures:
-            terminal.report("error", str(failure))
-        self.failed += bool(failures)
-
-    def show_failure(self, text: str, error: DevmemError) -> None:
-        """Print what was done of a run that failed."""
-        if self._streamed is not None:
-            self._streamed.finish()
-        if isinstance(error, NodeFailedError) and self._terminal.as_json:
-            failed = _run_json(text, RunResult(nodes=error.nodes, output=""))
-            self._terminal.json(failed | {"answer": None, "error": {"node": error.node, "message": str(error)}})
-        elif isinstance(error, NodeFailedError) and (writes := writes_of(error.nodes)):
-            what = "kept" if self.keeps_writes else "dropped with the run"
-            self._terminal.report("note", f"memory, {what}: {writes_text(writes)}", repeat=True)
-        if self.done:
-            self._terminal.report("note", f"{self.done} input(s) were answered before the one that failed.")
-
-    def finish(self) -> None:
-        """Report what all runs stored, unless each of them did."""
-        if self.done and not self._each and not self._terminal.as_json:
-            self._terminal.report("note", f"memory: {writes_text(self._writes)}")
-
-    def _report(self, result: RunResult) -> None:
-        """Report what one run stored and cost, and which tools its models want to be called."""
-        if not self._terminal.as_json:
-            self._terminal.report("note", f"memory: {writes_text(writes_of(result.nodes))}", repeat=True)
-            if result.trace is not None:
-                self._terminal.report("note", f"recorded as trace {result.trace}")
-            if (usage := result.usage) != Usage():
-                tokens = f"tokens: {usage.input_tokens:,} in, {usage.output_tokens:,} out"
-                self._terminal.report("note", tokens, repeat=True)
-        for node in result.nodes:
-            for call in node.tool_calls:
-                told = f"{node.node!r} wants to call the tool {call.name!r}: devmem calls none"
-                self._terminal.report("warning", told)
-
-
-class StreamPrinter:
-    """Prints what the models of a run say while it comes; each node begins on its own line."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal, self._node = terminal, ""
-
-    def __call__(self, node: str, text: str) -> None:
-        """Print a piece."""
+    def print_piece(self, node: str, text: str) -> None:
+        """Print a part of what a node's model says; each node begins on its own line."""
         if node != self._node:
-            self.finish()
+            self._terminal.end_line()
             self._terminal.print(f"[{node}]", style="cyan")
             self._node = node
         if text:
             self._terminal.print_piece(text)
 
+    def show(self, text: str, result: RunResult) -> None:
+        """Print one run."""
+        terminal, self._node = self._terminal, ""
+        terminal.end_line()
+        if terminal.as_json:
+            terminal.json(_run_json(text, result))
+        elif self._with_memory:
+            _show_whole(terminal, text, result)
+        elif not self._streams:
+            terminal.print(result.output)
+        writes = _writes_of(result.nodes)
+        self._writes += writes
+        self._done += 1
+        if self._each and not terminal.as_json:
+            self._report(result, writes)
+        for store, count in result.hidden.items():
+            report_left_out(terminal, count, store=store)
+        for node in result.nodes:
+            for call in node.tool_calls if self._each else ():
+                told = f"{node.node!r} wants to call the tool {call.name!r}: devmem calls none"
+                terminal.report("warning", told)
+            for failure in node.failures:
+                terminal.report("error", str(failure))
+        self.failed += any(node.failures for node in result.nodes)
+
+    def _report(self, result: RunResult, writes: Writes) -> None:
+        self._terminal.report("note", f"memory: {_writes_text(writes)}", repeat=True)
+        if result.trace is not None:
+            self._terminal.report("note", f"recorded as trace {result.trace}")
+        if (usage := result.usage) != Usage():
+            tokens = f"tokens: {usage.input_tokens:,} in, {usage.output_tokens:,} out"
+            self._terminal.report("note", tokens, repeat=True)
+
+    def show_failure(self, text: str, error: DevmemError) -> None:
+        """Print what was done of a run that failed."""
+        terminal = self._terminal
+        terminal.end_line()
+        if isinstance(error, NodeFailedError) and terminal.as_json:
+            failed = _run_json(text, RunResult(nodes=error.nodes, output=""))
+            terminal.json(failed | {"answer": None, "error": {"node": error.node, "message": str(error)}})
+        elif isinstance(error, NodeFailedError) and (writes := _writes_of(error.nodes)):
+            what = "kept" if self._keeps_writes else "dropped with the run"
+            terminal.report("note", f"memory, {what}: {_writes_text(writes)}", repeat=True)
+        if self._done:
+            terminal.report("note", f"{self._done} input(s) were answered before the one that failed.")
+
     def finish(self) -> None:
-        """End the last line."""
-        self._terminal.end_line()
-        self._node = ""
+        """Report what all runs stored, unless each of them did."""
+        if self._done and not self._each and not self._terminal.as_json:
+            self._terminal.report("note", f"memory: {_writes_text(self._writes)}")
 
 
-def writes_of(nodes: Sequence[NodeResult]) -> Writes:
+def _writes_of(nodes: Sequence[NodeResult]) -> Writes:
     """Return the numbers of the nodes' writes; the reason is that of writes that were skipped or queued."""
     return Counter(
         (write.store, write.outcome.status.value, write.outcome.reason)
@@ -157,7 +139,7 @@ def writes_of(nodes: Sequence[NodeResult]) -> Writes:
     )
 
 
-def writes_text(writes: Mapping[tuple[str, str, str], int]) -> str:
+def _writes_text(writes: Mapping[tuple[str, str, str], int]) -> str:
     """Return what became of writes in one line: `1 stored in notes; 1 skipped by board (nothing to store)`."""
     told = [
         f"{count:,} {status} {'by' if status == 'skipped' else 'in'} {store}" + (f" ({reason})" if reason else "")
@@ -210,20 +192,15 @@ def _show_whole(terminal: Terminal, text: str, result: RunResult) -> None:
     for node in result.nodes:
         if len(result.nodes) > 1:
             terminal.print(f"\n[{node.node}]", style="cyan")
-        _show_memory(terminal, node)
+        if hits := [hit for hit, _ in _recalled(node)]:
+            show_hits(terminal, hits, explain=True, with_store=True)
+        elif node.recalled:
+            terminal.print("nothing was recalled", style="dim")
+        for stage, written in node.written.items():
+            for write in written.writes:
+                terminal.print(f"{write.store}: {outcome_text(write.outcome)} at {stage.value}", style="dim")
         terminal.print(node.text)
     terminal.print()
-
-
-def _show_memory(terminal: Terminal, node: NodeResult) -> None:
-    hits = [hit for hit, _ in _recalled(node)]
-    if hits:
-        show_hits(terminal, hits, explain=True, with_store=True)
-    elif node.recalled:
-        terminal.print("nothing was recalled", style="dim")
-    for stage, result in node.written.items():
-        for write in result.writes:
-            terminal.print(f"{write.store}: {outcome_text(write.outcome)} at {stage.value}", style="dim")
 
 
 _KEYS: Final = ("text", "question", "input", "content")
@@ -231,22 +208,8 @@ _FEW: Final = 3
 """Maximum number of inputs without a progress bar."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """The texts to run, one after another."""
-
-    texts: Iterator[str]
-    total: int | None
-    """Number of texts; None when it is not known before the end."""
-
-    @property
-    def few(self) -> bool:
-        """Whether each input is looked at on its own, rather than a bar over all of them."""
-        return self.total is None or self.total <= _FEW
-
-
-def _find_inputs(terminal: Terminal, text: str | None, file: Path | None) -> Inputs:
-    """Return the texts from where the options say.
+def _find_inputs(terminal: Terminal, text: str | None, file: Path | None) -> tuple[Iterable[str], int | None]:
+    """Return the texts from where the options say, and their number; None where it is not known before the end.
 
     Raises:
         CommandError: there is no input, or there are two.
@@ -254,24 +217,21 @@ def _find_inputs(terminal: Terminal, text: str | None, file: Path | None) -> Inp
     """
     if text is not None and file is not None:
         raise CommandError("give either --input or --input-file, not both.")
-    if text == STDIN:
-        return Inputs(texts=iter([read_stdin()]), total=1)
     if text is not None:
-        return Inputs(texts=iter([text]), total=1)
+        return [read_stdin() if text == STDIN else text], 1
     if file == Path(STDIN):
-        return Inputs(texts=_from_stdin(), total=None)
+        return _from_stdin(), None
     if file is not None:
         texts = [_text(file, number, line) for number, line in FileReader(file).lines()]
-        return Inputs(texts=iter(texts), total=len(texts))
+        return texts, len(texts)
     if can_ask():
-        return Inputs(texts=_asked_for(terminal), total=None)
+        return _asked_for(terminal), None
     raise CommandError("nothing to run: give --input TEXT, --input-file FILE, or --input-file - to read a pipe.")
 
 
 def _from_stdin() -> Iterator[str]:
     for number, raw in enumerate(sys.stdin.buffer, start=1):
-        line = raw.removeprefix(UTF8_MARK).decode("utf-8", "replace").strip()
-        if line:
+        if line := raw.removeprefix(UTF8_MARK).decode("utf-8", "replace").strip():
             yield _text(Path(STDIN), number, line)
 
 
@@ -394,9 +354,11 @@ def run(
         files = [attached_file(path) for path in attach or ()]
     except OSError as error:
         raise CommandError(f"{error.filename}: cannot be attached: {error.strerror or error}") from error
-    inputs, streamed = _find_inputs(terminal, text, input_file), StreamPrinter(terminal) if stream else None
-    printer = RunPrinter(terminal, with_memory=show_memory, each=inputs.few, streamed=streamed)
-    printer.keeps_writes = not workflow.transaction
+    texts, total = _find_inputs(terminal, text, input_file)
+    few = total is None or total <= _FEW
+    printer = _Printer(
+        terminal, with_memory=show_memory, streams=stream, each=few, keeps_writes=not workflow.transaction
+    )
     models, when = configured_chat_models(workflow), asked_at_of_option(asked_at)
     with ExitStack() as stack:
         names, load_store = attached_stores(workflow, node), partial(load_with_progress, terminal)
@@ -409,13 +371,13 @@ def run(
             scope=scope,
             all_users=all_users,
             rescue_dir=folder,
-            on_text=streamed,
+            on_text=printer.print_piece if stream else None,
         )
         stack.callback(runner.close)  # logs a write that failed until the end, with the file that holds it
-        bar = stack.enter_context(terminal.progress("running", inputs.total, shown=not inputs.few))
-        for given in inputs.texts:
+        bar = stack.enter_context(terminal.progress("running", total, shown=not few))
+        for given in texts:
             try:
-                with terminal.waiting("waiting for the answer", shown=inputs.few and not stream):
+                with terminal.waiting("waiting for the answer", shown=few and not stream):
                     result = runner.run(given, node=node, attachments=files, asked_at=when)
             except DevmemError as error:
                 # What earlier inputs stored is kept.
