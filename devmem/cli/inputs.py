@@ -42,42 +42,50 @@ _UNDOING: Final = re.compile(r"((?:revert of )+[0-9a-f]{8})[0-9a-f]{24}")
 """Id of a run that undoes one whose id was generated."""
 
 
-def full_ids(store: MemoryBase, given: Sequence[str] | None) -> list[str] | None:
+def full_ids(store: MemoryBase, given: Sequence[str] | None) -> list[str]:
     """Return the ids of a store's items for ids or their beginnings; what begins no id stays unchanged.
 
     Raises:
         CommandError: several ids begin so.
     """
-    if not given:
-        return None if given is None else []
+    return _resolved(_candidates(store, given)) if given else []
+
+
+def _candidates(store: MemoryBase, given: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the items that each id or beginning may stand for, with their texts."""
     exact = {item.id for item in store.get(given)}
-    short = [each for each in given if each not in exact and len(each) >= _LEAST]
-    found = _beginning_so(store, short) if short else {}
-    return [_only(each, found.get(each, {}), "item") for each in given]
+    found: dict[str, dict[str, str]] = {each: {each: ""} if each in exact else {} for each in given}
+    if short := [each for each in given if each not in exact and len(each) >= _LEAST]:
+        from devmem.stores.abilities import every_item
+        from devmem.stores.archiving import every_archived
+
+        for item in chain(every_item(store), every_archived(store)):
+            for each in short:
+                if item.id.startswith(each):
+                    found[each][item.id] = shorten(one_line(item.content_summary), _SNIPPET)
+    return found
+
+
+def _resolved(found: Mapping[str, Mapping[str, str]]) -> list[str]:
+    return list(dict.fromkeys(_only(each, candidates, "item") for each, candidates in found.items()))
 
 
 def full_id(store: MemoryBase, given: str) -> str:
     """Return the id of one item; see `full_ids`."""
-    (found,) = full_ids(store, [given]) or [given]
+    (found,) = full_ids(store, [given])
     return found
 
 
-def full_ids_in_workflow(
-    terminal: Terminal, workflow: Workflow, session: str, given: Sequence[str] | None
-) -> list[str] | None:
+def full_ids_in_workflow(terminal: Terminal, workflow: Workflow, session: str, given: Sequence[str]) -> list[str]:
     """Return the ids of items for ids or their beginnings, in any store of a workflow; see `full_ids`."""
-    if not given:
-        return None
     found: dict[str, dict[str, str]] = {each: {} for each in given}
     for declared in workflow.memory:
         address = StoreAddress(workflow=workflow, store=declared.name, session=session)
         if why_empty(make(address)) is None:
             with opened(terminal, address) as store:
-                exact = {item.id: "" for item in store.get(given)}
-                for each, candidates in _beginning_so(store, [one for one in given if len(one) >= _LEAST]).items():
+                for each, candidates in _candidates(store, given).items():
                     found[each] |= candidates
-                found |= {each: {each: ""} for each in exact}
-    return [_only(each, candidates, "item") for each, candidates in found.items()]
+    return _resolved(found)
 
 
 def full_run(stores: Iterable[MemoryBase], given: str) -> str:
@@ -105,21 +113,6 @@ def full_scope_id(store: MemoryBase, key: str, given: str) -> str:
         return given
     found = {str(value): "" for value in store.values(key, prefix=given, limit=_SHOWN + 1)}
     return given if given in found else _only(given, found, key)
-
-
-def _beginning_so(store: MemoryBase, short: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the items whose ids begin so, each with its text, by the beginning."""
-    found: dict[str, dict[str, str]] = {each: {} for each in short}
-    if not short:
-        return found
-    from devmem.stores.abilities import every_item
-    from devmem.stores.archiving import every_archived
-
-    for item in chain(every_item(store), every_archived(store)):
-        for each in short:
-            if item.id.startswith(each):
-                found[each][item.id] = shorten(one_line(item.content_summary), _SNIPPET)
-    return found
 
 
 def _only(given: str, found: Mapping[str, str], kind: str) -> str:

@@ -41,7 +41,7 @@ from devmem.memory.opening import is_workflow
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope, is_pinned
-from devmem.storage.erasure import EraseRequest, Residue
+from devmem.storage.erasure import EraseRequest
 from devmem.storage.opening import drop_location, file_of
 from devmem.stores.abilities import tombstones_of
 from devmem.stores.erasing import ForgetReceipt, execute, preview, select_erasure
@@ -157,11 +157,7 @@ def _request(
         where = replace(where, source_name=source)
     if trace is not None:
         where &= Filter(scope=Scope(trace=trace))
-    return EraseRequest(ids=_tuple(ids or None), where=where, text=text, run=run)
-
-
-def _tuple(ids: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if ids is None else tuple(dict.fromkeys(ids))
+    return EraseRequest(ids=tuple(ids) if ids else None, where=where, text=text, run=run)
 
 
 def _forget_in_workflow(
@@ -178,9 +174,9 @@ def _forget_in_workflow(
     workflow = load(terminal, file)
     if session is not None:
         check_session(workflow, session)
-    request = replace(
-        request, ids=_tuple(full_ids_in_workflow(terminal, workflow, session or DEFAULT_SESSION, request.ids))
-    )
+    if request.ids:
+        ids = full_ids_in_workflow(terminal, workflow, session or DEFAULT_SESSION, request.ids)
+        request = replace(request, ids=tuple(ids))
     with WorkflowForgetting(workflow, session=session) as forgetting:
         selection = forgetting.select(request, settle=not dry_run)
         there = {name for each in selection.targets for name in each.found}
@@ -190,11 +186,8 @@ def _forget_in_workflow(
         if (items or selection.writes) and not dry_run and not yes:
             _confirm(terminal, items, derived, of=str(file))
         receipt = forgetting.preview(selection) if dry_run else forgetting.execute(selection, vacuum=vacuum)
-    if terminal.as_json:
-        terminal.json({"dry_run": dry_run, "items": receipt.items, **_form(receipt)})
-    else:
-        _print(terminal, items if dry_run else (), derived, workflow_receipt_lines(receipt, dry_run=dry_run))
-    _end_partly(receipt.left)
+    lines = workflow_receipt_lines(receipt, dry_run=dry_run)
+    _show(terminal, receipt, {"dry_run": dry_run, "items": receipt.items}, items if dry_run else (), derived, lines)
 
 
 def _forget_in_store(
@@ -209,14 +202,13 @@ def _forget_in_store(
 ) -> None:
     """Forget items of one store, after asking, and print the receipt."""
     with opened_existing(terminal, place, save=True) as store:
-        run = request.run and full_run([store], request.run)
-        scope = request.where.scope
+        scope, ids = request.where.scope, request.ids and tuple(full_ids(store, request.ids))
         trace = scope.trace and full_scope_id(store, "trace", scope.trace)
         where = replace(request.where, scope=replace(scope, trace=trace))
-        request = replace(request, ids=_tuple(full_ids(store, request.ids)), where=where, run=run)
         if keep is not None:
-            older = store.recent(ANY_NUMBER, where, offset=keep)
-            request = replace(request, ids=tuple(item.id for item in older if not is_pinned(item)))
+            ids = tuple(item.id for item in store.recent(ANY_NUMBER, where, offset=keep) if not is_pinned(item))
+        run = request.run and full_run([store], request.run)
+        request = replace(request, ids=ids, where=where, run=run)
         selection = select_erasure(store, request)
         check_all_there(store.name, request.ids or (), selection.selected)
         if request.text is None and request.run is None:
@@ -225,23 +217,27 @@ def _forget_in_store(
             _confirm(terminal, selection.items, selection.derived, of=place.store)
         receipt = preview(store, selection) if dry_run else execute(store, selection, vacuum=vacuum)
         total = store.count()
+    lines = receipt_lines(receipt, total, dry_run=dry_run)
+    listed = selection.items if dry_run else ()
+    _show(terminal, receipt, {"dry_run": dry_run, "total": total}, listed, selection.derived, lines)
+
+
+def _show(
+    terminal: Terminal,
+    receipt: ForgetReceipt | WorkflowReceipt,
+    about: dict[str, Any],
+    items: Sequence[MemoryItem],
+    derived: Container[str],
+    lines: Iterable[str],
+) -> None:
+    """Print a receipt, and end the command with `EXIT_PARTLY` where something could not be done."""
     if terminal.as_json:
-        terminal.json({"dry_run": dry_run, **_form(receipt), "total": total})
+        # The hashes of exports say nothing to a reader.
+        own: dict[str, Any] = {"exports": {"__all__": {"scope", "ids", "salt"}}}
+        terminal.json({**about, **to_jsonable_python(receipt, exclude={**own, "stores": {"__all__": own}})})
     else:
-        listed = selection.items if dry_run else ()
-        _print(terminal, listed, selection.derived, receipt_lines(receipt, total, dry_run=dry_run))
-    _end_partly(receipt.residues)
-
-
-def _form(receipt: ForgetReceipt | WorkflowReceipt) -> dict[str, Any]:
-    """Return a receipt for programs, without the hashes of exports, which say nothing to a reader."""
-    own: dict[str, Any] = {"exports": {"__all__": {"scope", "ids", "salt"}}}
-    form: dict[str, Any] = to_jsonable_python(receipt, exclude={**own, "stores": {"__all__": own}})
-    return form
-
-
-def _end_partly(residues: Iterable[Residue]) -> None:
-    if any(left.failed for left in residues):
+        _print(terminal, items, derived, lines)
+    if any(left.failed for left in (receipt.left if isinstance(receipt, WorkflowReceipt) else receipt.residues)):
         raise typer.Exit(EXIT_PARTLY)
 
 

@@ -384,7 +384,7 @@ def get(
     items: Sequence[MemoryItem] = ()
     with opened_if_written(terminal, place, looking=True, as_of=as_of, archived=archived) as store:
         if store is not None:
-            ids = full_ids(store, ids) or ()
+            ids = full_ids(store, ids)
             items = store.get(ids)
     forms = [StoredMemory.of(item) for item in items]
     if terminal.as_json:
