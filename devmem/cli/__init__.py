@@ -7,6 +7,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 _SERVING: Final = frozenset({"mcp", "run", "web"})
@@ -19,7 +20,10 @@ _BLAS_WAIT: Final = "16"
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line and exit; `argv` stands in for the process's arguments."""
-    _open_closed_streams()
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        # A stream that the caller has closed; the first free number is its own, which no other file must get.
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open until the end
     if argv is None and _SERVING.isdisjoint(sys.argv):
         _shorten_life()
     from devmem.errors import DistributionClashError
@@ -34,20 +38,6 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     app(args=None if argv is None else list(argv), prog_name="devmem")
     sys.exit(0)
-
-
-def _open_closed_streams() -> None:
-    """Open the standard streams that the caller has closed on the null device, before other files get their numbers."""
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        # An embedding program may replace the streams by others, which have no number.
-        if getattr(sys, name) is not None:
-            continue
-        mode = "r" if name == "stdin" else "w"
-        handle = os.open(os.devnull, os.O_RDWR)
-        if handle != number:
-            os.dup2(handle, number)
-            os.close(handle)
-        setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 - open until the end
 
 
 def _shorten_life() -> None:

@@ -6,7 +6,7 @@ import inspect
 import logging
 import os
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -206,16 +206,11 @@ def _start(
     ctx.obj = terminal
     ctx.call_on_close(show_logs(terminal, verbose=verbose))
     if key_file is not None or os.environ.get(KEY_VARIABLE):
-        ctx.call_on_close(_use_key(key_file))
+        from devmem.encryption.keys import read_key_file, read_key_variable, set_default_key
+
+        set_default_key(read_key_variable(KEY_VARIABLE) if key_file is None else read_key_file(key_file))
+        ctx.call_on_close(partial(set_default_key, None))
     ctx.with_resource(acting_as(f"devmem {ctx.invoked_subcommand}"))
-
-
-def _use_key(file: Path | None) -> Callable[[], None]:
-    """Use the key of --key-file or of the environment; return the function that forgets it."""
-    from devmem.encryption.keys import read_key_file, read_key_variable, set_default_key
-
-    set_default_key(read_key_variable(KEY_VARIABLE) if file is None else read_key_file(file))
-    return lambda: set_default_key(None)
 
 
 class _Lines(logging.Handler):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_args, ge
 
 import typer
 
-from devmem.cli.targets import StoreAddress
+from devmem.cli.targets import StoreAddress, seconds_of_option
 from devmem.cli.terminal import Terminal
 from devmem.errors import CommandError, FilterError
 from devmem.model.conditions import Operator, Scalar
@@ -245,7 +245,11 @@ def make_filter(
     from devmem.model.filters import Filter
     from devmem.model.items import Scope
 
-    found = Filter(scope=Scope(**named_scope(**scope)), after=_time("--after", after), before=_time("--before", before))
+    found = Filter(
+        scope=Scope(**named_scope(**scope)),
+        after=None if after is None else seconds_of_option("--after", after),
+        before=None if before is None else seconds_of_option("--before", before),
+    )
     if found.after is not None and found.before is not None and found.after >= found.before:
         raise CommandError(
             f"--after {after!r} is not earlier than --before {before!r}, which is excluded, so that nothing can match."
@@ -273,15 +277,6 @@ def report_left_out(terminal: Terminal, count: int, *, store: str = "") -> None:
     belong = "belongs" if count == 1 else "belong"
     of = f" of {store}" if store else ""
     terminal.report("note", f"left out: {items}{of} that {belong} to a user; --user ID or --all-users includes them")
-
-
-def _time(option: str, raw: str | None) -> float | None:
-    from devmem.text.moments import parse_moment
-
-    try:
-        return None if raw is None else parse_moment(raw)
-    except ValueError as error:
-        raise CommandError(f"{option}: {error}") from error
 
 
 Metadata: TypeAlias = Annotated[

@@ -31,29 +31,25 @@ class _Facts(StrEnum):
 
 
 _SHORT: Final = 8
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")]
-_Ignore = Annotated[
-    list[str] | None, typer.Option(metavar="KEY", help="Metadata key whose values may differ. Repeatable.")
-]
-_DigestBefore = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Add digests of conversations that ended before: `30 days ago`.")
-]
-_ArchiveBefore = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Archive items of low trust that were stored before: `180 days ago`.")
-]
-_MaxTrust = Annotated[
-    float | None, typer.Option(metavar="TRUST", min=0, max=1, help="Trust up to which items are archived: 0.5.")
-]
 
 
 def consolidate(
     terminal: JsonTerminal,
     place: Place,
-    dry_run: _DryRun = False,
-    ignore: _Ignore = None,
-    digest_before: _DigestBefore = None,
-    archive_before: _ArchiveBefore = None,
-    max_trust: _MaxTrust = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="Metadata key whose values may differ. Repeatable.")
+    ] = None,
+    digest_before: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Add digests of conversations that ended before: `30 days ago`.")
+    ] = None,
+    archive_before: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Archive items of low trust that were stored before: `180 days ago`."),
+    ] = None,
+    max_trust: Annotated[
+        float | None, typer.Option(metavar="TRUST", min=0, max=1, help="Trust up to which items are archived: 0.5.")
+    ] = None,
     summarize: Annotated[
         bool, typer.Option("--summarize", help="Summarize older items instead, as the store's `summary` says.")
     ] = False,
@@ -103,7 +99,12 @@ def consolidate(
         answer = {"store": place.store, what: count, "items": total}
         terminal.answer(answer, f"{place.store}: {count:,} {what}")
         return
-    rule = _rule(archive_before, max_trust)
+    if max_trust is not None and archive_before is None:
+        raise CommandError("--max-trust is of --archive-before.")
+    rule = None
+    if archive_before is not None:
+        before = seconds_of_option("--archive-before", archive_before)
+        rule = ArchiveRule(before=before, max_trust=MAX_TRUST if max_trust is None else max_trust)
     digested = None if digest_before is None else seconds_of_option("--digest-before", digest_before)
     with (
         opened_existing(terminal, place, looking=dry_run) as opened,
@@ -120,23 +121,6 @@ def consolidate(
     _print(terminal, place.store, done, dry_run=dry_run)
 
 
-def _rule(archive_before: str | None, max_trust: float | None) -> ArchiveRule | None:
-    if archive_before is None:
-        if max_trust is not None:
-            raise CommandError("--max-trust is of --archive-before.")
-        return None
-    trust = MAX_TRUST if max_trust is None else max_trust
-    return ArchiveRule(before=seconds_of_option("--archive-before", archive_before), max_trust=trust)
-
-
-def _as_json(done: Consolidation) -> dict[str, object]:
-    merges = [{"kept": each.kept.id, "merged": [item.id for item in each.merged]} for each in done.merges]
-    digests = [{"id": item.id, **_digest(item)} for item in done.digests]
-    found = {"run": done.run, "items": done.items, "removed": done.removed, "merges": merges, "digests": digests}
-    archived = {"archived": [item.id for item in done.archived], "recalls_known": done.recalls_known}
-    return {**found, "unsupported": done.unsupported, **archived}
-
-
 def _digest(item: MemoryItem) -> dict[str, JsonValue]:
     """Return the conversation of a digest, and its sentences with the ids of their turns."""
     mark = item.metadata.get(DIGEST)
@@ -146,7 +130,20 @@ def _digest(item: MemoryItem) -> dict[str, JsonValue]:
 
 def _print(terminal: Terminal, store: str, done: Consolidation, *, dry_run: bool) -> None:
     if terminal.as_json:
-        terminal.json({"store": store, "dry_run": dry_run, **_as_json(done)})
+        terminal.json(
+            {
+                "store": store,
+                "dry_run": dry_run,
+                "run": done.run,
+                "items": done.items,
+                "removed": done.removed,
+                "merges": [{"kept": each.kept.id, "merged": [item.id for item in each.merged]} for each in done.merges],
+                "digests": [{"id": item.id, **_digest(item)} for item in done.digests],
+                "unsupported": done.unsupported,
+                "archived": [item.id for item in done.archived],
+                "recalls_known": done.recalls_known,
+            }
+        )
         return
     if dry_run:
         _print_plan(terminal, done)

@@ -66,14 +66,6 @@ if TYPE_CHECKING:
     from devmem.model.items import MemoryItem
     from devmem.stores.memory import MemoryBase
 
-_Key: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Fact that the text states; replaces the earlier text with this key."),
-]
-_DerivedFrom: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option("--derived-from", metavar="ID", help="Item that it was concluded from; may be repeated."),
-]
 _IfVersion: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -93,12 +85,18 @@ def add(
     item_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="Id of the item; an item with this id is replaced.")
     ] = None,
-    key: _Key = None,
+    key: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Fact that the text states; replaces the earlier text with this key."),
+    ] = None,
     if_version: _IfVersion = None,
     user: Annotated[str | None, typer.Option(metavar="ID", help="User that the item belongs to.")] = None,
     agent: Annotated[str | None, typer.Option(metavar="ID", help="Agent that the item belongs to.")] = None,
     conversation: Annotated[str | None, typer.Option(metavar="ID", help="Conversation that the item is in.")] = None,
-    derived_from: _DerivedFrom = None,
+    derived_from: Annotated[
+        list[str] | None,
+        typer.Option("--derived-from", metavar="ID", help="Item that it was concluded from; may be repeated."),
+    ] = None,
     metadata: Metadata = None,
     field: Fields = None,
     time: Time = None,

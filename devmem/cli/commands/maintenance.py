@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final
 
 import typer
 
@@ -38,15 +38,13 @@ from devmem.workflow.stores import examine_file, examine_workflow
 _SHORT: Final = 8
 _WORKFLOWS: Final = (".yaml", ".yml")
 
-_Examined: TypeAlias = Annotated[
-    str,
-    typer.Argument(metavar="FILE", help="Workflow (YAML), file or URL of a store, or file of pending work."),
-]
-
 
 def doctor(
     terminal: JsonTerminal,
-    place: _Examined,
+    place: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="Workflow (YAML), file or URL of a store, or file of pending work."),
+    ],
     session: Session = DEFAULT_SESSION,
     salvage: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write every readable item into this file, to import again.")
@@ -80,8 +78,11 @@ def doctor(
             f"file; {location_without_credentials(place)} is something else."
         )
     if salvage is not None and found is not None:
-        saved = _salvage(found, salvage)
-        terminal.report("note", f"{number_of(saved, 'item')} written to {salvage}; `devmem import` reads them")
+        items = list(readable_items(found.path, {}))
+        store_type = str(found.facts.get("store_type") or "")
+        snapshot = Snapshot(store=found.path.stem, store_type=store_type, exported_at=time.time(), items=items)
+        replace_file(salvage, (part.encode("utf-8") for part in json_parts(snapshot)))
+        terminal.report("note", f"{number_of(len(items), 'item')} written to {salvage}; `devmem import` reads them")
     if terminal.as_json:
         mended = {} if repaired is None else {"repaired": repaired}
         terminal.json([{"store": name or None, **_json_of(report), **mended} for name, report in reports])
@@ -144,15 +145,6 @@ def _json_of(report: FileReport) -> dict[str, object]:
         **report.facts,
         "findings": [{"level": finding.level.value, "message": finding.message} for finding in report.findings],
     }
-
-
-def _salvage(found: Examination, out: Path) -> int:
-    """Write the readable items as an export; return their number."""
-    items = list(readable_items(found.path, {}))
-    store_type = str(found.facts.get("store_type") or "")
-    snapshot = Snapshot(store=found.path.stem, store_type=store_type, exported_at=time.time(), items=items)
-    replace_file(out, (part.encode("utf-8") for part in json_parts(snapshot)))
-    return len(items)
 
 
 def backup(

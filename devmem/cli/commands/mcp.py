@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -36,53 +36,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_HOST: Final = "127.0.0.1"
 _DEFAULT_TOKENS: Final = Path("devmem-tokens.json")
-_User: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Reach only this user's items.")]
-_Agent: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Reach only this agent's items.")]
-_Conversation: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="ID", help="Reach only items of this conversation.")
-]
-_ReadOnly: TypeAlias = Annotated[bool, typer.Option("--read-only", help="Offer only the tools that change nothing.")]
-_Http: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="[HOST:]PORT", help="Serve over HTTP at /mcp; otherwise over standard input and output."),
-]
-_Tokens: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Answer only requests with one of the tokens that --add-token puts here."),
-]
-_AllowHost: TypeAlias = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="Additional name by which clients reach the server.")
-]
-_BehindTls: TypeAlias = Annotated[
-    bool, typer.Option("--behind-tls", help="Confirm that a proxy in front of the server terminates TLS.")
-]
-_PlainHttp: TypeAlias = Annotated[
-    bool, typer.Option("--plain-http", help="Accept that tokens and memories cross the network unencrypted.")
-]
-_Rate: TypeAlias = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Maximum number of requests per token and minute.")
-]
-_Workers: TypeAlias = Annotated[
-    int, typer.Option(metavar="N", min=1, max=MAX_WORKERS, help="Number of processes behind the port of --http.")
-]
-_SearchFetch: TypeAlias = Annotated[
-    bool, typer.Option("--search-fetch", help="Also offer the tools `search` and `fetch`, which some products require.")
-]
-_Budget: TypeAlias = Annotated[
-    int, typer.Option(metavar="TOKENS", min=200, max=100_000, help="Maximum size of an answer.")
-]
-_AddToken: TypeAlias = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Make a token, by default for the user of this name, and print it instead."),
-]
-_RevokeToken: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Revoke a token instead: servers refuse it from the next request on.")
-]
-_ListTokens: TypeAlias = Annotated[bool, typer.Option("--list-tokens", help="List the tokens, not their secrets.")]
-_Unscoped: TypeAlias = Annotated[bool, typer.Option("--unscoped", help="With --add-token: reach unscoped items.")]
-_Expires: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="DURATION", help="With --add-token: refuse it after a time such as 30d.")
-]
 
 
 def mcp(
@@ -92,25 +45,56 @@ def mcp(
         typer.Argument(metavar="MEMORY", help="A file, a workflow, or a store of one; not needed to manage tokens."),
     ] = None,
     store: OptionalStore = None,
-    user: _User = None,
-    agent: _Agent = None,
-    conversation: _Conversation = None,
+    user: Annotated[str | None, typer.Option(metavar="ID", help="Reach only this user's items.")] = None,
+    agent: Annotated[str | None, typer.Option(metavar="ID", help="Reach only this agent's items.")] = None,
+    conversation: Annotated[
+        str | None, typer.Option(metavar="ID", help="Reach only items of this conversation.")
+    ] = None,
     all_users: AllUsers = False,
-    read_only: _ReadOnly = False,
-    search_fetch: _SearchFetch = False,
-    http: _Http = None,
-    tokens: _Tokens = None,
-    allow_host: _AllowHost = None,
-    behind_tls: _BehindTls = False,
-    plain_http: _PlainHttp = False,
-    rate: _Rate = 600,
-    workers: _Workers = 1,
-    budget: _Budget = 2_000,
-    add_token: _AddToken = None,
-    unscoped: _Unscoped = False,
-    expires: _Expires = None,
-    list_tokens: _ListTokens = False,
-    revoke_token: _RevokeToken = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Offer only the tools that change nothing.")] = False,
+    search_fetch: Annotated[
+        bool,
+        typer.Option("--search-fetch", help="Also offer the tools `search` and `fetch`, which some products require."),
+    ] = False,
+    http: Annotated[
+        str | None,
+        typer.Option(metavar="[HOST:]PORT", help="Serve over HTTP at /mcp; otherwise over standard input and output."),
+    ] = None,
+    tokens: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Answer only requests with one of the tokens that --add-token puts here."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Additional name by which clients reach the server.")
+    ] = None,
+    behind_tls: Annotated[
+        bool, typer.Option("--behind-tls", help="Confirm that a proxy in front of the server terminates TLS.")
+    ] = False,
+    plain_http: Annotated[
+        bool, typer.Option("--plain-http", help="Accept that tokens and memories cross the network unencrypted.")
+    ] = False,
+    rate: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Maximum number of requests per token and minute.")
+    ] = 600,
+    workers: Annotated[
+        int, typer.Option(metavar="N", min=1, max=MAX_WORKERS, help="Number of processes behind the port of --http.")
+    ] = 1,
+    budget: Annotated[
+        int, typer.Option(metavar="TOKENS", min=200, max=100_000, help="Maximum size of an answer.")
+    ] = 2_000,
+    add_token: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Make a token, by default for the user of this name, and print it instead."),
+    ] = None,
+    unscoped: Annotated[bool, typer.Option("--unscoped", help="With --add-token: reach unscoped items.")] = False,
+    expires: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="With --add-token: refuse it after a time such as 30d.")
+    ] = None,
+    list_tokens: Annotated[bool, typer.Option("--list-tokens", help="List the tokens, not their secrets.")] = False,
+    revoke_token: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="Revoke a token instead: servers refuse it from the next request on."),
+    ] = None,
     hook: Annotated[
         HookTime | None,
         typer.Option(help="Answer a hook of a coding agent instead, whose event is JSON on standard input."),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -39,13 +38,12 @@ from devmem.model.filters import Filter
 from devmem.model.items import ANY, Scope
 from devmem.recording.log import InteractionLog
 from devmem.storage.pending import STATE_FILE
-from devmem.storage.recall_log import Recall, RecallEntry, RecallLog
+from devmem.storage.recall_log import RecallLog
 from devmem.stores.memory import MemoryBase
 from devmem.text.analysis import shorten
 from devmem.text.files import replace_file
 from devmem.views.diagrams import (
     SHOWN,
-    Transfer,
     call_tree,
     dot_graph,
     edges_of,
@@ -73,13 +71,6 @@ class FlowFormat(StrEnum):
 
 
 _BY_SUFFIX: Final = {".dot": FlowFormat.DOT, ".gv": FlowFormat.DOT, ".png": FlowFormat.PNG}
-
-
-def _drawn(transfers: list[Transfer], chosen: FlowFormat) -> Iterable[str]:
-    if chosen is FlowFormat.SEQUENCE:
-        return mermaid_sequence(transfers)
-    edges = edges_of(transfers)
-    return dot_graph(edges) if chosen is FlowFormat.DOT else mermaid_flowchart(edges)
 
 
 def log_of(memory: MemoryBase, name: str) -> InteractionLog:
@@ -224,21 +215,23 @@ def _draw(
         if conversation is not None:
             where &= Filter(scope=Scope(conversation=full_scope_id(source, "conversation", conversation)))
         transfers = transfers_of(pick(source, ids, newest, where))
+    edges = edges_of(transfers)
     if terminal.as_json:
         terminal.json(transfers)
     elif not transfers:
         raise CommandError(f"no matching item of memory store {place.store!r} records a message; nothing was drawn.")
     elif chosen is FlowFormat.PNG and output is not None:
-        replace_file(output, [png_picture(edges_of(transfers))])
+        replace_file(output, [png_picture(edges)])
         terminal.report("note", f"written to {output}")
+    elif chosen is FlowFormat.SEQUENCE:
+        deliver(terminal, mermaid_sequence(transfers), output)
     else:
-        deliver(terminal, _drawn(transfers, chosen), output)
+        deliver(terminal, dot_graph(edges) if chosen is FlowFormat.DOT else mermaid_flowchart(edges), output)
 
 
 _SHORT = 8
 _STEPS = 20
 """Number of the last steps that are listed by default."""
-_COLUMNS = ("step", "time", "run", "agent", "stage", "shown", "left out", "tokens", "asked")
 
 
 def _shown(
@@ -263,21 +256,13 @@ def _shown(
     run = None if run is None else whole_id("run", run, [one.run for one in log.runs(limit=10_000) if one.run])
     item = None if item is None else whole_id("item", item, log.items(item))
     found = log.recalls(run=run, node=node, item=item, limit=newest or _STEPS)
-    terminal.rows(found, zoned(_COLUMNS), list(map(_row, found)), numbers=("step", "shown", "left out", "tokens"))
-
-
-def _row(recall: Recall) -> tuple[str, ...]:
-    return (
-        str(recall.id),
-        date_text(recall.at),
-        (recall.run or "")[:_SHORT],
-        recall.agent,
-        recall.stage.value,
-        str(len(recall.shown)),
-        str(len(recall.entries) - len(recall.shown)),
-        str(recall.tokens),
-        shorten(recall.query or "", 60),
-    )
+    rows = [
+        (str(one.id), date_text(one.at), (one.run or "")[:_SHORT], one.agent, one.stage.value, str(len(one.shown)),
+         str(len(one.entries) - len(one.shown)), str(one.tokens), shorten(one.query or "", 60))
+        for one in found
+    ]  # fmt: skip
+    columns = ("step", "time", "run", "agent", "stage", "shown", "left out", "tokens", "asked")
+    terminal.rows(found, zoned(columns), rows, numbers=("step", "shown", "left out", "tokens"))
 
 
 def _show_step(terminal: Terminal, log: RecallLog, step: int) -> None:
@@ -295,15 +280,11 @@ def _show_step(terminal: Terminal, log: RecallLog, step: int) -> None:
     terminal.print(recall.block or ("(nothing)" if recall.block == "" else "(the text is not kept)"))
     terminal.print()
     columns = ("item", "store", "score", "trust", "origin", "user", "tokens", "left out")
-    terminal.table(columns, list(map(_entry_row, recall.entries)), numbers=("score", "trust", "tokens"))
+    rows = [
+        (one.item[:_SHORT] or "(erased)", one.store, number(one.score), number(one.trust), one.source, one.user or "",
+         str(one.tokens), one.cut or "")
+        for one in recall.entries
+    ]  # fmt: skip
+    terminal.table(columns, rows, numbers=("score", "trust", "tokens"))
     for failure in recall.failures:
         terminal.report("warning", failure)
-
-
-def _entry_row(entry: RecallEntry) -> tuple[str, ...]:
-    left_out = entry.cut or ""
-    item = entry.item[:_SHORT] or "(erased)"
-    return (
-        item, entry.store, number(entry.score), number(entry.trust), entry.source, entry.user or "",
-        str(entry.tokens), left_out,
-    )  # fmt: skip

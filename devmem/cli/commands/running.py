@@ -289,46 +289,36 @@ def _with_embedding(workflow: Workflow, choice: EmbeddingChoice | None) -> Workf
     return workflow.model_copy(update={"memory": tuple(stores), "unresolved": tuple(unresolved)})
 
 
-_Input: TypeAlias = Annotated[
-    str | None, typer.Option("--input", "-i", metavar="TEXT", help="Input of the workflow; `-` reads standard input.")
-]
-_InputFile: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help='One input per line, plain or as `{"text": ...}`; `-` reads standard input.'),
-]
-_Attach: TypeAlias = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="File sent with every input, such as an image; may be repeated."),
-]
-_Chat: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="PROVIDER", help="Chat provider for every node; `extractive` needs no key.")
-]
-_Embedding: TypeAlias = Annotated[
-    EmbeddingChoice | None, typer.Option("--embedding", help="Embedding for every store; neither needs a key.")
-]
-_Node: TypeAlias = Annotated[str | None, typer.Option(metavar="ID", help="Run only this node.")]
-_ShowMemory: TypeAlias = Annotated[bool, typer.Option("--show-memory", help="Show what was recalled and written.")]
-_Stream: TypeAlias = Annotated[bool, typer.Option("--stream", help="Print the models' output as it arrives.")]
-_User: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="ID", help="User the run is for: their items and unscoped ones are recalled.")
-]
-
-
 def run(
     terminal: JsonTerminal,
     file: WorkflowFile,
-    text: _Input = None,
-    input_file: _InputFile = None,
-    node: _Node = None,
-    attach: _Attach = None,
+    text: Annotated[
+        str | None,
+        typer.Option("--input", "-i", metavar="TEXT", help="Input of the workflow; `-` reads standard input."),
+    ] = None,
+    input_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help='One input per line, plain or as `{"text": ...}`; `-` reads standard input.'),
+    ] = None,
+    node: Annotated[str | None, typer.Option(metavar="ID", help="Run only this node.")] = None,
+    attach: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="File sent with every input, such as an image; may be repeated."),
+    ] = None,
     session: Session = DEFAULT_SESSION,
-    chat: _Chat = None,
-    embedding: _Embedding = None,
-    user: _User = None,
+    chat: Annotated[
+        str | None, typer.Option(metavar="PROVIDER", help="Chat provider for every node; `extractive` needs no key.")
+    ] = None,
+    embedding: Annotated[
+        EmbeddingChoice | None, typer.Option("--embedding", help="Embedding for every store; neither needs a key.")
+    ] = None,
+    user: Annotated[
+        str | None, typer.Option(metavar="ID", help="User the run is for: their items and unscoped ones are recalled.")
+    ] = None,
     all_users: AllUsers = False,
     asked_at: AskedAtOption = None,
-    show_memory: _ShowMemory = False,
-    stream: _Stream = False,
+    show_memory: Annotated[bool, typer.Option("--show-memory", help="Show what was recalled and written.")] = False,
+    stream: Annotated[bool, typer.Option("--stream", help="Print the models' output as it arrives.")] = False,
 ) -> None:
     """Run a workflow's agents with their memories.
 

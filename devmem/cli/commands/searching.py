@@ -28,7 +28,7 @@ from devmem.text.analysis import shorten
 from devmem.text.display import number_of
 
 if TYPE_CHECKING:
-    from devmem.model.results import Hit, HitGroup, RejectedCandidate, SearchReport
+    from devmem.model.results import Hit, HitGroup, SearchReport
     from devmem.stores.memory import MemoryBase
 
 _INDENT = "   "
@@ -51,31 +51,22 @@ def show_hits(
         with_store: whether the heading names the store that found the hit.
         waiting: ids of the items whose embedding is pending; None takes those among the hits.
     """
-    from devmem.server.requests import waiting_ids
+    from devmem.server.requests import SIGNALS, waiting_ids
 
     unembedded = waiting_ids(hits) if waiting is None else waiting
     for at, hit in enumerate(hits, start=1):
         store = f"{hit.store}  " if with_store else ""
         terminal.print(f"{at}. {hit.score:.3f}  {store}{item_date(hit.item)}  {hit.item.id}", style="bold")
         if explain:
-            for line in _explained(hit, waiting=hit.item.id in unembedded):
+            signals = [f"{name} {number(value)}" for name in SIGNALS if (value := getattr(hit, name)) is not None]
+            signals += ["waiting for its embedding"] if hit.item.id in unembedded else []
+            why = contributions(hit.parts)
+            for line in filter(None, (", ".join(signals), why and f"why: {why}")):
                 terminal.print(_INDENT + line, style="dim")
         for line in hit.item.content_summary.splitlines():
             terminal.print(_INDENT + line)
         if hit.passage is not None:
             terminal.print(f"{_INDENT}… {' '.join(hit.found().split())}", style="dim")
-
-
-def _explained(hit: Hit, *, waiting: bool) -> Iterator[str]:
-    from devmem.server.requests import SIGNALS
-
-    signals = [f"{name} {number(value)}" for name in SIGNALS if (value := getattr(hit, name)) is not None]
-    if waiting:
-        signals.append("waiting for its embedding")
-    if signals:
-        yield ", ".join(signals)
-    if why := contributions(hit.parts):
-        yield f"why: {why}"
 
 
 def show_report(terminal: Terminal, report: SearchReport) -> None:
@@ -84,17 +75,13 @@ def show_report(terminal: Terminal, report: SearchReport) -> None:
     if report.cut:
         terminal.print("left out:", style="bold")
     for candidate in report.cut:
-        terminal.print(_INDENT + _cut_text(candidate))
+        signals = {"score": candidate.score, "similarity": candidate.similarity}
+        told = "".join(f"; {name} {number(value)}" for name, value in signals.items() if value is not None)
+        like = f" ({candidate.like})" if candidate.like else ""
+        terminal.print(f"{_INDENT}{candidate.item_id}: {candidate.reason.value}{like}{told}")
     terminal.print("; ".join(_summary(report)), style="dim")
     if report.failure:
         terminal.report("warning", report.failure)
-
-
-def _cut_text(candidate: RejectedCandidate) -> str:
-    like = f" ({candidate.like})" if candidate.like else ""
-    signals = {"score": candidate.score, "similarity": candidate.similarity}
-    told = ", ".join(f"{name} {number(value)}" for name, value in signals.items() if value is not None)
-    return f"{candidate.item_id}: {candidate.reason.value}{like}" + (f"; {told}" if told else "")
 
 
 def _summary(report: SearchReport) -> Iterator[str]:

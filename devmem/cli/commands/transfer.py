@@ -70,15 +70,6 @@ Column: TypeAlias = Annotated[
     typer.Option(metavar="KEY=NAME", help=f"Column of a table: text=Body. Keys: {', '.join(KEYS)}. Repeatable."),
 ]
 
-_User: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="ID", help="User of items for which the files name none.")
-]
-_Agent: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="ID", help="Agent of items for which the files name none.")
-]
-_Conversation: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="ID", help="Conversation of items for which the files name none.")
-]
 
 _STDIN_NAME: Final = "standard input"
 _SPEAKERS_SHOWN: Final = 5
@@ -100,9 +91,13 @@ def import_data(
         str | None, typer.Option(metavar="NAME", help="Encoding of texts and tables; detected by default.")
     ] = None,
     dates: Annotated[DateOrder | None, typer.Option(help="Order of day and month in dates such as 03/04/2025.")] = None,
-    user: _User = None,
-    agent: _Agent = None,
-    conversation: _Conversation = None,
+    user: Annotated[str | None, typer.Option(metavar="ID", help="User of items for which the files name none.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="ID", help="Agent of items for which the files name none.")
+    ] = None,
+    conversation: Annotated[
+        str | None, typer.Option(metavar="ID", help="Conversation of items for which the files name none.")
+    ] = None,
     dry_run: Annotated[
         bool,
         typer.Option("--dry-run", help="Check the files, show what was understood and left out, and store nothing."),
@@ -124,7 +119,7 @@ def import_data(
         devmem import configs/demo/team.yaml notes configs/demo/conversation.jsonl --session demo
     """
     scope = Scope(**named_scope(user=user, agent=agent, conversation=conversation))
-    columns, fields, encoding = _columns(column or ()), checked_fields(field), _encoding(encoding)
+    columns, fields = _columns(column or (), encoding), checked_fields(field)
     read: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(prefix="devmem-") as folder, ExitStack() as stack:
         opening = partial(open_data, format=data_format, columns=columns, encoding=encoding, dates=dates)
@@ -190,8 +185,12 @@ def _left_out_text(found: DataFile) -> str:
     return f"; left out: {', '.join(notes)}" if notes else ""
 
 
-def _columns(options: Sequence[str]) -> dict[str, str]:
-    """Return the names of columns by their keys; raises `CommandError` for an invalid pair."""
+def _columns(options: Sequence[str], encoding: str | None) -> dict[str, str]:
+    """Return the names of columns by their keys; raises `CommandError` for an invalid pair, or an unknown encoding."""
+    try:
+        "".encode(encoding or "utf-8")
+    except LookupError as error:
+        raise CommandError(f"--encoding {encoding!r}: there is no such encoding of texts.") from error
     columns = {}
     for option in options:
         key, equals, name = option.partition("=")
@@ -199,16 +198,6 @@ def _columns(options: Sequence[str]) -> dict[str, str]:
             raise CommandError(f"--column {option!r}: write KEY=NAME, with one of the keys {', '.join(KEYS)}.")
         columns[key] = name
     return columns
-
-
-def _encoding(name: str | None) -> str | None:
-    """Return the name of an encoding; raises `CommandError` for an unknown one."""
-    if name is not None:
-        try:
-            "".encode(name)
-        except LookupError as error:
-            raise CommandError(f"--encoding {name!r}: there is no such encoding of texts.") from error
-    return name
 
 
 def _files(word: str, folder: Path) -> Iterator[tuple[Path, str]]:

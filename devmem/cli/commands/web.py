@@ -58,7 +58,9 @@ def web(
         devmem web notes.db --user ann --read-only
         devmem web team.yaml --export report --mask
     """
-    _check_packages()
+    for package in ("jinja2", "multipart", "starlette", "uvicorn"):
+        if find_spec(package) is None:
+            raise MissingExtraError(feature="devmem web", package=package, extra="web")
     from devmem.web.desk import Desk
 
     user = None if user is None else checked_name("--user", user)
@@ -100,12 +102,6 @@ def _export(terminal: Terminal, log: RecallLog, folder: Path, run: str | None, u
     terminal.report(
         "note", f"{len(steps):,} step(s) of run {chosen} written to {write_snapshot(steps, folder, mask=mask)}"
     )
-
-
-def _check_packages() -> None:
-    for package in ("jinja2", "multipart", "starlette", "uvicorn"):
-        if find_spec(package) is None:
-            raise MissingExtraError(feature="devmem web", package=package, extra="web")
 
 
 def _target(terminal: Terminal, target: str, session: str) -> tuple[Workflow, list[str] | None]:
