@@ -61,12 +61,6 @@ class Keeping(Opening):
         assert ids(collection.recent(99)) == ["c", "b", "a"]
         assert collection.recent(0) == []
 
-    def test_scan_gives_everything_in_the_order_of_storing(self, collection: Collection) -> None:
-        """A long scan neither drops nor repeats an item where one part of it ends and the next begins."""
-        wanted = [f"item {n}" for n in range(1203)]
-        collection.add([item(text, id=text) for text in wanted])
-        assert [one.id for one in collection.scan()] == wanted
-
     def test_the_same_item_twice_is_a_duplicate(self, collection: Collection) -> None:
         """Storing an item again changes nothing and says so."""
         stored = item("once")

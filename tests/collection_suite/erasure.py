@@ -50,6 +50,8 @@ class ErasureOfHistories(Versioning):
             if run.state is RunState.PENDING:
                 pending = versioned.run(run.run)
                 assert all(one.scope.user == "bob" for one in pending.scan())
+                hits = pending.search(SearchQuery(text="secret", limit=99))
+                assert all(hit.item.scope.user == "bob" for hit in hits)
                 pending.close()
         content = b"".join(file.read_bytes() for file in _files(versioned) if file.exists())
         assert not any(word.encode() in content for word in secrets)

@@ -77,14 +77,6 @@ class Listing(Opening):
         assert collection.values("metadata.key", prefix="a") == ["a"]
         assert collection.values("metadata.other") == []
 
-    def test_values_of_the_source(self, collection: Collection) -> None:
-        """Kind and name of the source are values too; any other key is refused."""
-        collection.add([note("1", provenance=Provenance(kind=SourceKind.FILE, name="x.md")), note("2")])
-        assert collection.values("source_kind") == ["file", "node"]
-        assert collection.values("source_name") == ["", "x.md"]
-        with pytest.raises(FilterError, match=r"metadata\.KEY, not 'owner'"):
-            collection.values("owner")
-
     def test_values_of_one_users_sources(self, collection: Collection) -> None:
         """As a host names them by paths: each once, in order, those of nobody beside those of a user."""
         names = ["host.b.", "host.a.", "host.a.x.", "host.a.", "other", "host.c."]
@@ -107,6 +99,9 @@ class Listing(Opening):
         assert collection.values("source_name", nobody) == ["host.a.", "host.b."]
         either = Filter(scope=Scope(user="bob"), include_unscoped=True)
         assert collection.values("source_name", either, prefix="host.") == ["host.a.", "host.b.", "host.z."]
+        assert collection.values("source_kind") == ["node"]
+        with pytest.raises(FilterError, match=r"metadata\.KEY, not 'owner'"):
+            collection.values("owner")
 
     def test_counts_of_values(self, collection: Collection) -> None:
         """The most frequent first; a list counts with its elements, None for what has no value; paths are followed."""

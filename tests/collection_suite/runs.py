@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from devmem import Filter, MemoryItem, Scope, WriteStatus
+from devmem import Filter, MemoryItem, WriteStatus
 from devmem.errors import RunConflictError, RunStateError
 from devmem.memory import Operation, RunState
 from devmem.storage import Collection, SearchQuery, Unique, VersionedCollection
@@ -250,15 +250,6 @@ class Running(Versioning):
         assert versioned.diff(then, then) == versioned.diff("r", clock()) == []
         with pytest.raises(RunStateError):
             versioned.diff("nobody")
-
-    def test_erasing_reaches_pending_runs(self, versioned: VersionedCollection) -> None:
-        """A run's items are erased as current ones are."""
-        run = versioned.run("r")
-        run.add([item("her secret", id="1", scope=Scope(user="ann")), item("rain", id="2")])
-        versioned.erase(where=Filter(scope=Scope(user="ann")))
-        assert ids(list(run.scan())) == ["2"]
-        assert [hit.item.id for hit in run.search(SearchQuery(text="secret rain"))] == ["2"]
-        run.close()
 
     @settings(max_examples=25, suppress_health_check=SHARED, deadline=None)
     @given(before=_STEPS, within=_STEPS, ending=st.sampled_from(["commit", "discard", "revert"]))

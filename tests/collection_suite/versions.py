@@ -28,7 +28,7 @@ _STEPS = st.lists(
         st.tuples(st.just("delete"), _IDS, st.just("")),
         st.tuples(st.just("trim"), st.just("2"), st.just("")),
         st.tuples(st.just("erase"), _IDS, st.just("")),
-        st.tuples(st.just("clear"), st.just(""), st.just("")),
+        st.tuples(st.sampled_from(["clear", "pop"]), st.just(""), st.just("")),
     ),
     max_size=12,
 )
@@ -127,6 +127,7 @@ class Versioning(Opening):
         writes: list[Callable[[], object]] = [
             lambda: earlier.add([item("rain")]),
             lambda: earlier.delete(ids=["1"]),
+            earlier.pop,
             earlier.clear,
             lambda: earlier.trim(keep=0),
             lambda: earlier.set_embeddings({}),
@@ -136,21 +137,6 @@ class Versioning(Opening):
             with pytest.raises(CollectionReadOnlyError):
                 write()
         assert ids(list(versioned.scan())) == ["1"]
-        earlier.close()
-
-    def test_what_is_popped_leaves_a_version(self, versioned: VersionedCollection, clock: ManualClock) -> None:
-        """As any other deletion does."""
-        versioned.add([item("tea", id="1"), item("rain", id="2")])
-        then = clock()
-        clock.advance(60)
-        assert ids(versioned.pop()) == ["2"]
-        (version,) = versioned.history("2")
-        assert version.ended is not None
-        assert version.ended.operation is Operation.FORGET
-        earlier = versioned.as_of(then)
-        assert ids(list(earlier.scan())) == ["1", "2"]
-        with pytest.raises(CollectionReadOnlyError):
-            earlier.pop()
         earlier.close()
 
     def test_what_had_expired_is_not_in_a_state(self, versioned: VersionedCollection, clock: ManualClock) -> None:
@@ -226,5 +212,8 @@ class Versioning(Opening):
         if kind == "delete":
             versioned.delete(ids=[name])
             return kept, lambda _: False
+        if kind == "pop":
+            assert versioned.pop() == now[-1:]
+            return now[:-1], lambda _: False
         versioned.clear()
         return [], lambda _: False

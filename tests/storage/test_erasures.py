@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import tempfile
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -168,28 +166,6 @@ def test_of_two_erasures_of_an_item_the_first_counts_it(tmp_path: Path, monkeypa
             counts.append(memory.forget("a").items)
         assert len(memory) == 0
     assert counts == [0, 1]
-
-
-def test_a_storm_of_erasures(tmp_path: Path) -> None:
-    """Each counts one item, and nothing of any is left."""
-    path, writers = tmp_path / "notes.db", 6
-    texts = {f"item-{writer}-{n}": f"Secret{writer}x{n}" for writer in range(writers) for n in range(4)}
-    with closing(SqliteCollection(path)) as collection:
-        collection.add([MemoryItem(id=name, content_summary="before") for name in texts])
-        collection.add([MemoryItem(id=name, content_summary=text) for name, text in texts.items()])
-    barrier = threading.Barrier(writers)
-
-    def forget(writer: int) -> list[int]:
-        barrier.wait()
-        with devmem.open(path, embedding=None) as memory:
-            return [memory.forget(f"item-{writer}-{n}").items for n in range(4)]
-
-    with ThreadPoolExecutor(writers) as pool:
-        assert list(pool.map(forget, range(writers))) == [[1] * 4] * writers
-    with devmem.open(path, embedding=None) as memory:
-        assert len(memory) == 0
-        assert not any(memory.history(name) for name in texts)
-    assert left_in(tmp_path, *texts.values()) == set()
 
 
 _STORM = """

@@ -83,11 +83,6 @@ def test_messages_show_no_user_and_no_password(text: str, shown: str) -> None:
     assert without_credentials(text) == shown
 
 
-def test_states_are_kept_by_files_and_postgresql() -> None:
-    for location in ("notes.db", "json:///notes.json", "postgresql://localhost/team"):
-        check_location(location, states=True)
-
-
 @pytest.mark.parametrize("location", [None, "notes.db", "notes.json"])
 def test_values_of_a_store(location: str | None, tmp_path: Path) -> None:
     """They are changed by compare-and-set, and a file has them when it is opened again."""

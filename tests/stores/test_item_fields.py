@@ -97,17 +97,6 @@ def test_fields_that_another_process_changes_hold_for_new_items_soon() -> None:
         assert stamped() == ("title",)
 
 
-def test_a_changed_field_is_embedded_again_and_an_unchanged_one_is_not(opened: Open) -> None:
-    model = HashEmbedder(dimension=32)
-    store = opened(embedder=model, index={"fields": ["title"]})
-    store.add([BOOK])
-    before = len(model.texts)
-    store.add([MemoryItem(id="book", content_summary="a book", metadata={**BOOK.metadata, "genre": "novel"})])
-    assert model.texts[before:] == []
-    store.add([MemoryItem(id="book", content_summary="a book", metadata={"title": "the day train"})])
-    assert model.texts[before:] == ["a book", "the day train"]
-
-
 def test_a_json_file_has_its_fields_in_its_items(opened: Open, caplog: pytest.LogCaptureFixture) -> None:
     """DevAll's form has no place for those of the store."""
     store = opened("store.json", index={"fields": ["title"]})

@@ -101,18 +101,6 @@ def test_the_embedding_of_what_was_typed_stays_where_the_other_fails(opened: Ope
     assert embedder.identity.name in embedding.failures
 
 
-def test_a_word_that_the_model_does_not_know_is_not_meant(opened: Open) -> None:
-    """Without a vocabulary it has to be in two items, as one may have the same typo."""
-    store = opened(Reader())
-    store.add([MemoryItem(id=f"{n}", content_summary="My neighbour plays the accordion.") for n in range(2)])
-    assert corrections(store, "Who plays the accordoin?") == {}
-    by_words = opened()
-    by_words.add([MemoryItem(id="0", content_summary="My neighbour plays the accordion.")])
-    assert corrections(by_words, "Who plays the accordoin?") == {}
-    by_words.add([MemoryItem(id="1", content_summary="An accordion is heavy.")])
-    assert corrections(by_words, "Who plays the accordoin?") == {"accordoin": "accordion"}
-
-
 @pytest.mark.parametrize("embedder", [None, Reader()])
 def test_it_can_be_switched_off(opened: Open, embedder: Embedder | None) -> None:
     store = opened(embedder, spelling=False)

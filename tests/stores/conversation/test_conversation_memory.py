@@ -19,7 +19,6 @@ from devmem import (
 from devmem.recording import InteractionKind, InteractionRecorder, in_trace
 from devmem.views.diagrams import call_tree, timeline_lines, tree_lines
 from devmem_stores.conversation import ConversationMemory
-from devmem_stores.conversation.items import sentence
 from tests.conftest import MakeStore
 
 
@@ -79,18 +78,6 @@ def test_a_trace_is_recorded_once_and_comes_back_as_a_tree(store: ConversationMe
         "  = fine: SUM 42",
     ]
     assert [line.split("  ")[1] for line in timeline_lines(records)][:2] == ["ann -> writer", "writer -> calculator"]
-
-
-def test_the_relation_is_worded_from_the_readers_side(store: ConversationMemory, tmp_path: Path) -> None:
-    record(store, tmp_path)
-    asked, called, *_ = store.trace("t1")
-    answered = store.trace("t1")[-1]
-    assert sentence(asked) == "User ann asked agent writer: sum"
-    assert sentence(asked, me="writer") == "User ann asked you: sum"
-    assert sentence(called, me="writer") == "You called tool calculator with: 21"
-    assert sentence(answered, me="writer") == "You answered user ann: fine: SUM 42"
-    assert sentence(asked, me="writer", language="zh") == "用户ann问你:sum"
-    assert sentence(answered, language="zh") == "智能体writer回答用户ann:fine: SUM 42"
 
 
 def test_an_agent_that_writes_within_its_recorded_call_stores_nothing_twice(

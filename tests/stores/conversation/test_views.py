@@ -11,7 +11,6 @@ from devmem.recording import Interaction, InteractionKind, Participant, Particip
 from devmem.stores import MemoryQuery, ViewConfig
 from devmem.text import estimate_tokens
 from devmem_stores.conversation import ConversationMemory
-from devmem_stores.conversation.items import newest_within, within
 from tests.conftest import MakeStore
 
 ANN = Participant("ann", ParticipantType.USER)
@@ -92,18 +91,6 @@ def test_a_search_finds_within_the_view_only(store: ConversationMemory) -> None:
         ["You answered agent writer: Re: Rain falls."],
     )
     assert not any("clock" in text for text in seen(store, searching, agent="writer"))
-
-
-def test_a_budget_shortens_one_long_text_and_drops_only_what_is_older() -> None:
-    texts = ["old", "long " * 500, "new"]
-    kept = newest_within(texts, 100)
-    assert kept[-1] == "new"
-    assert kept[0].startswith("long long")
-    assert sum(map(estimate_tokens, kept)) <= 100
-    assert newest_within(["long " * 500], 30)[0].endswith("…")
-    assert newest_within(["a", "b"], 100) == ["a", "b"]
-    assert newest_within([], 5) == []
-    assert estimate_tokens(within("字" * 900, 50)) <= 50
 
 
 def test_memory_as_a_text_for_a_prompt(store: ConversationMemory) -> None:

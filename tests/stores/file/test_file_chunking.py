@@ -56,11 +56,7 @@ def test_spans_hold_everything_and_never_one_another(text: str, chunking: Chunki
     for (start, end), (next_start, next_end) in pairwise(found):
         assert start < next_start <= end < next_end
         assert chunking.measure(text[next_start:end]) <= chunking.overlap
-
-
-@given(TEXT, chunkings())
-def test_no_chunk_is_longer_than_it_may_be(text: str, chunking: Chunking) -> None:
-    for start, end in spans(text, chunking):
+    for start, end in found:
         # A single character can be more than one token by the estimate.
         assert chunking.measure(text[start:end].strip()) <= max(chunking.size, 1) or end - start == 1
 

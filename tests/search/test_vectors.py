@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
@@ -278,10 +279,10 @@ def test_closing_while_it_is_made(held: Held) -> None:
     assert recall(index, vectors) >= 0.98
 
 
-def restored_from(index: VectorIndex, vectors: dict[int, Vector]) -> VectorIndex:
+def restored_from(index: VectorIndex, vectors: dict[int, Vector], config: IndexConfig = APPROXIMATE) -> VectorIndex:
     """Restore an index and add the vectors that its parts leave to the database."""
     parts = index.parts()
-    restored = VectorIndex.restore(parts, APPROXIMATE) if parts else VectorIndex(DIMENSION, APPROXIMATE)
+    restored = VectorIndex.restore(parts, config) if parts else VectorIndex(DIMENSION, config)
     rows = np.array(sorted(vectors), dtype=np.int64)
     if len(missing := rows[~restored.contains(rows)]):
         restored.add(missing, np.stack([vectors[row] for row in missing.tolist()]))
@@ -292,11 +293,12 @@ def restored_from(index: VectorIndex, vectors: dict[int, Vector]) -> VectorIndex
 @given(
     steps=st.lists(st.tuples(st.sampled_from(["add", "remove", "build", "restore"]), st.integers(1, 1500)), max_size=8),
     seed=st.integers(0, 2**32 - 1),
+    config=st.sampled_from([APPROXIMATE, EXACT]),
 )
-def test_any_order_of_work(steps: list[tuple[str, int]], seed: int) -> None:
-    """After any of it the index holds the rows that it should, and finds each by its own vector."""
+def test_any_order_of_work(steps: list[tuple[str, int]], seed: int, config: IndexConfig) -> None:
+    """After any of it the index holds the rows that it should, and finds each by its own vector, filtered or not."""
     chance = np.random.default_rng(seed)
-    index, kept = VectorIndex(DIMENSION, APPROXIMATE), dict[int, Vector]()
+    index, kept = VectorIndex(DIMENSION, config), dict[int, Vector]()
     following = 0
     for step, count in [("add", 2000), *steps]:
         match step:
@@ -312,9 +314,35 @@ def test_any_order_of_work(steps: list[tuple[str, int]], seed: int) -> None:
             case "build":
                 index.wait_for_build()
             case _:
-                index = restored_from(index, kept)
+                index = restored_from(index, kept, config)
         assert len(index) == len(kept)
         assert index.contains(numbered(0, following)).tolist() == [row in kept for row in range(following)]
         for row in list(kept)[:: max(1, len(kept) // 5)]:
             assert nearest(index, kept[row], 1).tolist() == [row]
+            allowed = numbered(row, row + 400)
+            there = np.array([one for one in allowed.tolist() if one in kept])
+            by_hand = there[np.argsort([-(kept[one] @ kept[row]) for one in there.tolist()])][:5]
+            found = nearest(index, kept[row], 5, allowed)
+            near = [float(kept[one] @ kept[row]) for one in found.tolist()]
+            assert near == pytest.approx([float(kept[one] @ kept[row]) for one in by_hand.tolist()], abs=2 * ROUNDING)
     index.close()
+
+
+def test_a_filtered_search_leaves_the_other_processors_alone() -> None:
+    """Threads of BLAS take as much time again, and wait actively for the next product."""
+    count, dimension = 1_900, 384
+    vectors = np.random.default_rng(7).standard_normal((count, dimension)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    index = VectorIndex(dimension, EXACT)
+    index.add(np.arange(count), vectors)
+    reader, allowed = index.reader(), np.arange(1, count)
+    found, near = reader.nearest(vectors[5], 3, allowed)
+    expected = np.sort(np.einsum("ij,j->i", vectors[1:], vectors[5]))[::-1][:3]
+    assert found[0] == 5
+    assert near == pytest.approx(expected, abs=1e-5)
+    assert reader.similarities(vectors[5], found) == pytest.approx(expected, abs=1e-5)
+    own, whole = time.thread_time(), time.process_time()
+    for _ in range(1_000):
+        reader.nearest(vectors[5], 3, allowed)
+    own, whole = time.thread_time() - own, time.process_time() - whole
+    assert whole < own * 1.4
