@@ -13,7 +13,7 @@ from typing import Final
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope, Workflow, load_workflow, open_stores
 from devmem.messages import AttachmentRef, MessageBlock
 from devmem.model.interactions import Interaction, InteractionKind, Participant, ParticipantType
-from devmem.recording import InteractionStore
+from devmem.recording import InteractionLog
 from devmem.recording.forwarder import records_in
 from devmem.storage import STATE_FILE, Outbox
 from devmem.storage.pending import WRITE
@@ -81,7 +81,7 @@ def fill_team(workflow: Workflow, users: Sequence[str], *, rich: Sequence[str] =
             stores[name].add([item for user in users for item in _items(name, user)])
         stores["copies"].add([item for user in users for item in _copies(user)])
         talk = stores["talk"]
-        assert isinstance(talk, InteractionStore)
+        assert isinstance(talk, InteractionLog)
         talk.record([one for user in users for one in _records(user, 4)])
         talk.compress()
         for user in users:

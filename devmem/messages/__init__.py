@@ -6,7 +6,6 @@ from devmem.lazy_names import lazy_names as _lazy_names
 
 if TYPE_CHECKING:
     from devmem.messages.queue import Dedupe as Dedupe
-    from devmem.messages.queue import MessageMemory as MessageMemory
     from devmem.messages.queue import MessageQueue as MessageQueue
     from devmem.messages.short_term import ShortTermMemory as ShortTermMemory
     from devmem.model.message import ROUTE_ALL as ROUTE_ALL
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from devmem.model.message_json import readable_text as readable_text
 else:
     _ORIGINS = {
-        "devmem.messages.queue": "Dedupe MessageMemory MessageQueue",
+        "devmem.messages.queue": "Dedupe MessageQueue",
         "devmem.messages.short_term": "ShortTermMemory",
         "devmem.model.message": (
             "ROUTE_ALL ROUTE_NONE ROUTE_SELF USER_REQUIREMENT AIMessage AttachmentRef Message "

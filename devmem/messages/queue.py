@@ -6,9 +6,7 @@ import asyncio
 import heapq
 import logging
 import threading
-from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, Self
 
 from pydantic import JsonValue
@@ -16,7 +14,6 @@ from pydantic import JsonValue
 from devmem.errors import MessageError
 from devmem.model.message import Message
 from devmem.model.message_json import dump_message, json_text, load_messages, read_json
-from devmem.model.twins import as_async
 
 Dedupe = Literal["id", "content"]
 """Identity of a message: its id, or its content (`Message.content_hash`)."""
@@ -201,54 +198,3 @@ def _done(future: asyncio.Future[None]) -> None:
 def _form(waiting: _Waiting) -> JsonValue:
     form = dump_message(waiting.message)
     return form if waiting.priority == 0 else {_PRIORITY: waiting.priority, "message": form}
-
-
-class MessageMemory(ABC):
-    """A memory of messages, each once; one kind can stand in for another.
-
-    A method that may wait has an async twin, which does the same without blocking the event loop.
-    """
-
-    @abstractmethod
-    def add(self, message: Message) -> bool:
-        """Take a message in; return whether it was new."""
-
-    @abstractmethod
-    def add_batch(self, messages: Iterable[Message]) -> list[Message]:
-        """Take messages in; return those that were new, in order."""
-
-    @abstractmethod
-    def update(self, message: Message) -> bool:
-        """Put a message in the place of the one with its id; return whether there was one."""
-
-    @abstractmethod
-    def find_news(self, observed: Iterable[Message], k: int = 0, *, within: int = 0) -> list[Message]:
-        """Return the last `k` observed messages that are not known, with 0 all; nothing is added.
-
-        `within` limits what counts as known to that number of newest messages, as MetaGPT's `k` does; 0 means all.
-        """
-
-    @abstractmethod
-    def get(self, k: int = 0) -> list[Message]:
-        """Return the `k` newest messages, oldest first; 0 means all."""
-
-    @abstractmethod
-    def delete(self, message: Message | str) -> bool:
-        """Forget a message, or the message with an id; return whether it was known."""
-
-    @abstractmethod
-    def delete_newest(self) -> Message | None:
-        """Forget and return the message that was added last; None when there is none."""
-
-    @abstractmethod
-    def clear(self) -> int:
-        """Forget everything; return the number of messages."""
-
-    aadd = as_async(add)
-    aadd_batch = as_async(add_batch)
-    aupdate = as_async(update)
-    afind_news = as_async(find_news)
-    aget = as_async(get)
-    adelete = as_async(delete)
-    adelete_newest = as_async(delete_newest)
-    aclear = as_async(clear)

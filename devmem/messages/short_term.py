@@ -12,9 +12,10 @@ from math import inf
 from typing import Any, Final
 
 from devmem.errors import MessageError
-from devmem.messages.queue import Dedupe, MessageMemory
+from devmem.messages.queue import Dedupe
 from devmem.model.message import Message, Role, action_name, action_names, role_of
 from devmem.model.message_json import dump_message, json_text, load_messages, read_json
+from devmem.model.twins import as_async
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -22,7 +23,7 @@ IGNORED_ID: Final = "0"
 """Id of every message in a memory that MetaGPT kept with `ignore_id`."""
 
 
-class ShortTermMemory(MessageMemory):
+class ShortTermMemory:
     """Messages in the order in which they were added, each once; returned lists belong to the caller.
 
     It is safe to use from several threads. Messages are found by their id and from the newest at once; a look-up by
@@ -248,6 +249,15 @@ class ShortTermMemory(MessageMemory):
             self._messages.clear()
             self._contents.clear()
             return count
+
+    aadd = as_async(add)
+    aadd_batch = as_async(add_batch)
+    aupdate = as_async(update)
+    afind_news = as_async(find_news)
+    aget = as_async(get)
+    adelete = as_async(delete)
+    adelete_newest = as_async(delete_newest)
+    aclear = as_async(clear)
 
     def _key(self, message: Message) -> str:
         """Return the content hash by which a message is known beside its id; empty where the id alone counts."""

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from devmem.recording.decorators import RecordedCall as RecordedCall
     from devmem.recording.forwarder import Sink as Sink
     from devmem.recording.forwarder import pending_file as pending_file
-    from devmem.recording.log import CopySource as CopySource
     from devmem.recording.log import InteractionLog as InteractionLog
-    from devmem.recording.log import InteractionStore as InteractionStore
     from devmem.recording.log import PromptContext as PromptContext
     from devmem.recording.recorder import InteractionRecorder as InteractionRecorder
     from devmem.recording.recorder import RecordingOptions as RecordingOptions
@@ -36,7 +34,7 @@ else:
         ),
         "devmem.recording.decorators": "RecordedCall",
         "devmem.recording.forwarder": "Sink pending_file",
-        "devmem.recording.log": "CopySource InteractionLog InteractionStore PromptContext",
+        "devmem.recording.log": "InteractionLog PromptContext",
         "devmem.recording.recorder": "InteractionRecorder RecordingOptions RecordingStatus",
     }
     __getattr__, __dir__ = _lazy_names(__name__, _ORIGINS)

@@ -12,8 +12,8 @@ from devmem.recording.forwarder import Sink
 
 
 @runtime_checkable
-class InteractionLog(Protocol):
-    """An ability of a store type, asked for with `isinstance`."""
+class InteractionLog(Sink, Protocol):
+    """A store that keeps records, which a recorder writes and which are copied into other stores."""
 
     def log(self, conversation: str) -> list[Interaction]:
         """Return all records of a conversation as they happened."""
@@ -21,6 +21,14 @@ class InteractionLog(Protocol):
 
     def trace(self, trace: str) -> list[Interaction]:
         """Return all records of a trace as they happened."""
+        ...
+
+    def every_record(self) -> Iterator[Interaction]:
+        """Return all records, a few at a time."""
+        ...
+
+    def copies_of(self, records: Sequence[Interaction]) -> list[MemoryItem]:
+        """Return the items that keep records in another store: the same each time, under the records' ids."""
         ...
 
 
@@ -45,21 +53,3 @@ class PromptContext(Protocol):
             language: of the sentences; None takes the store's.
         """
         ...
-
-
-@runtime_checkable
-class CopySource(Protocol):
-    """A log whose records can be copied into other stores."""
-
-    def every_record(self) -> Iterator[Interaction]:
-        """Return all records, a few at a time."""
-        ...
-
-    def copies_of(self, records: Sequence[Interaction]) -> list[MemoryItem]:
-        """Return the items that keep records in another store: the same each time, under the records' ids."""
-        ...
-
-
-@runtime_checkable
-class InteractionStore(InteractionLog, Sink, Protocol):
-    """A log that a recorder may write to; an ability of a store type too."""

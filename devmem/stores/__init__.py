@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from devmem.stores.memory import Progress as Progress
     from devmem.stores.memory import StoreSetup as StoreSetup
     from devmem.stores.query_embedding import QueryEmbedding as QueryEmbedding
+    from devmem.stores.query_embedding import QueryEmbeddings as QueryEmbeddings
     from devmem.stores.recalls import RecallRecorder as RecallRecorder
     from devmem.stores.tombstones import without_erased as without_erased
 else:
@@ -103,7 +104,7 @@ else:
         "devmem.stores.items": "answer_of item_from skipped turns_of",
         "devmem.stores.keyed_memory": "KeyedMemory",
         "devmem.stores.memory": "MemoryBase MemoryQuery Progress StoreSetup",
-        "devmem.stores.query_embedding": "QueryEmbedding",
+        "devmem.stores.query_embedding": "QueryEmbedding QueryEmbeddings",
         "devmem.stores.recalls": "RecallRecorder",
         "devmem.stores.tombstones": "without_erased",
     }

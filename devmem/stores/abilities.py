@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import Final, Protocol, runtime_checkable
+from typing import Final
 
 from devmem.errors import CollectionError, DevmemError, NoTombstonesError, NoVersionsError
 from devmem.model.conditions import Order
@@ -30,7 +30,7 @@ def versions_of(store: MemoryBase, lacking: Callable[[str, str], DevmemError] = 
 
 
 def keeps_versions(store: MemoryBase) -> bool:
-    """Whether a store keeps the versions of its items."""
+    """Whether a store keeps the versions of its items, and has an archive."""
     return isinstance(store, CollectionMemory) and isinstance(store.collection, VersionedCollection)
 
 
@@ -111,21 +111,6 @@ def exports_of(store: MemoryBase, items: Iterable[MemoryItem]) -> list[ExportRec
         return any(map(export.may_hold, held)) or any(map(export.may_hold, earlier()))
 
     return [export for export in collection.exports() if may_hold_some(export)]
-
-
-@runtime_checkable
-class TakesStates(Protocol):
-    """A store that takes over what another one of its type keeps beside its items; asked for with `isinstance`."""
-
-    def take_states(self, source: MemoryBase) -> int:
-        """Take over the states of a store whose items were copied into this one; return their number.
-
-        Taking them again changes nothing, and what is here already is kept. A store of another type has none.
-
-        Raises:
-            DevmemError: they cannot be read or written.
-        """
-        ...
 
 
 _SPARE: Final = 64

@@ -77,7 +77,7 @@ def restore(store: MemoryBase, ids: Sequence[str]) -> list[WriteOutcome]:
 
 def count_archived(store: MemoryBase, where: Filter | None = None) -> int:
     """Return the number of archived items that match; 0 where a store has no archive."""
-    if not has_archive(store):
+    if not keeps_versions(store):
         return 0
     with closing(archive_of(store).archived()) as old:
         return old.count(where)
@@ -85,7 +85,7 @@ def count_archived(store: MemoryBase, where: Filter | None = None) -> int:
 
 def archived_items(store: MemoryBase, ids: Sequence[str]) -> list[MemoryItem]:
     """Return the archived items of some ids; none where a store has no archive."""
-    if not has_archive(store):
+    if not keeps_versions(store):
         return []
     # The collection's own view: a store whose type has no views of its items may have archived ones as well.
     with closing(archive_of(store).archived()) as old:
@@ -94,14 +94,9 @@ def archived_items(store: MemoryBase, ids: Sequence[str]) -> list[MemoryItem]:
 
 def every_archived(store: MemoryBase) -> Iterator[MemoryItem]:
     """Yield the archived items, oldest first; none where a store has no archive."""
-    if has_archive(store):
+    if keeps_versions(store):
         with closing(archive_of(store).archived()) as old:
             yield from old.scan()
-
-
-def has_archive(store: MemoryBase) -> bool:
-    """Whether a store has an archive."""
-    return keeps_versions(store)
 
 
 def shown_ids(store: MemoryBase) -> frozenset[str] | None:

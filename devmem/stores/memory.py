@@ -399,6 +399,16 @@ class MemoryBase(ABC):
         # Expired items are erased too.
         return list(self.contents) or self.recent(self.count())
 
+    def take_states(self, source: MemoryBase) -> int:  # noqa: ARG002 - of a subclass
+        """Take over what a store, whose items were copied into this one, keeps beside them; return its number.
+
+        Taking it again changes nothing, and what is here already is kept.
+
+        Raises:
+            DevmemError: it cannot be read or written.
+        """
+        return 0
+
     def begin_erasure(self, request: EraseRequest) -> int:  # noqa: ARG002 - of a subclass
         """Record durably, where other machines open the store too, what is about to be erased.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
 
 from devmem.errors import EmbeddingError
 from devmem.model.items import Vector
@@ -15,6 +17,7 @@ from devmem.text.query_text import QueryText
 from devmem.text.spelling import corrected
 
 _LOG = logging.getLogger(__name__)
+_KEPT: Final = 256
 
 
 class QueryEmbedding:
@@ -106,3 +109,15 @@ class QueryEmbedding:
         """Return the token vectors that came with the embedding; None for a model without them."""
         self.by(embedder)
         return self._tokens.get(embedder.identity.name)
+
+
+class QueryEmbeddings:
+    """The embeddings of the last queries."""
+
+    def __init__(self) -> None:
+        self._made = lru_cache(_KEPT)(QueryEmbedding)
+
+    def of(self, query: str) -> QueryEmbedding:
+        """Return the embedding of a query, made once; one whose provider failed is tried again."""
+        known = self._made(query)
+        return QueryEmbedding(query) if known.failures else known

@@ -15,8 +15,8 @@ from devmem.model.items import MemoryItem, version_hash
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.models.embedder import TokenEmbedder
 from devmem.storage.version_copy import copy_versions
-from devmem.stores.abilities import TakesStates, every_item
-from devmem.stores.archiving import archive_of, archived, archived_items, every_archived, has_archive
+from devmem.stores.abilities import every_item, keeps_versions
+from devmem.stores.archiving import archive_of, archived, archived_items, every_archived
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
 from devmem.transfer.filling import fields_of, take_fields
@@ -96,8 +96,7 @@ def copy_items(source: MemoryBase, target: MemoryBase, advance: Callable[[int], 
     _copy_archive(source, target, report, embeddings)
     if isinstance(source, CollectionMemory) and isinstance(target, CollectionMemory):
         report.versions = copy_versions(source.collection, target.collection, embedded=embeddings is not None)
-    if isinstance(target, TakesStates):
-        report.states = target.take_states(source)
+    report.states = target.take_states(source)
     return report
 
 
@@ -106,7 +105,7 @@ def _copy_archive(
 ) -> None:
     """Copy the archived items that the target does not have, and archive them there."""
     items = every_archived(source)
-    if not has_archive(target):
+    if not keeps_versions(target):
         report.archived_left = sum(1 for _ in items)
         return
     while batch := list(islice(items, _BATCH_SIZE)):

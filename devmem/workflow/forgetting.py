@@ -23,7 +23,7 @@ from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import html_table
 from devmem.plugins import StoreRegistry, registry
 from devmem.recording.forwarder import records_in, send_records
-from devmem.recording.log import InteractionStore
+from devmem.recording.log import InteractionLog
 from devmem.storage.connections import is_in_rows, tables_of
 from devmem.storage.erasure import EraseRequest, EraseResult, Residue, search_files, words_of
 from devmem.storage.opening import file_of
@@ -370,7 +370,7 @@ class WorkflowForgetting:
             return []
         file, name = target.records
         with self._open(target) as store:
-            if not isinstance(store, InteractionStore):
+            if not isinstance(store, InteractionLog):
                 return []
             with closing(records_in(file, name)) as records:
                 error = send_records(store, records, _PATIENCE)
@@ -395,7 +395,7 @@ class WorkflowForgetting:
                         is_usual=is_usual,
                         files=tuple(files),
                         is_elsewhere=_is_elsewhere(store),
-                        records=records if isinstance(store, InteractionStore) else None,
+                        records=records if isinstance(store, InteractionLog) else None,
                     )
                 store.close()
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -34,7 +32,7 @@ from devmem.model.twins import as_async
 from devmem.search.merging import MergePolicy, PromptTexts, merge
 from devmem.search.rendering import rank_as_devall, strip_recalled
 from devmem.stores.memory import MemoryBase, MemoryQuery
-from devmem.stores.query_embedding import QueryEmbedding
+from devmem.stores.query_embedding import QueryEmbeddings
 from devmem.text.devall_frames import split_turns
 from devmem.workflow.attachments import (
     AttachmentHandle,
@@ -54,7 +52,6 @@ MAX_TURNS: Final = 8
 """Maximum number of turns that are searched for; of more, the last ones are."""
 EARLIER_WEIGHT: Final = 0.9
 """Factor of the scores that a turn before the last gives; the last one's count in full."""
-_KEPT: Final = 256
 _UNSAID: Final = WriteOutcome(status=WriteStatus.STORED, reason="the store says nothing about it, as DevAll's do")
 _ACCEPTED: Final = (WriteStatus.STORED, WriteStatus.SUPERSEDED, WriteStatus.QUEUED)
 _LOG: Final = logging.getLogger(__name__)
@@ -112,7 +109,7 @@ class MemoryManager:
         self._on_operation = on_operation
         self._run_only = frozenset(run_only)
         self._caller = caller or Caller()
-        self._embeddings = EmbeddingCache()
+        self._embeddings = QueryEmbeddings()
         self._written = tuple(dict.fromkeys(entry.name for entry in attachments if entry.write))
         self._unsaved = UnsavedWrites(rescue_dir, _keys_of(stores))
 
@@ -352,25 +349,6 @@ def search_turns(
             if hit.item.id not in best or score > best[hit.item.id].score:
                 best[hit.item.id] = replace(hit, score=score)
     return sorted(best.values(), key=lambda hit: -hit.score)[:top_k]
-
-
-class EmbeddingCache:
-    """The embeddings of the last queries; safe to use from several threads."""
-
-    def __init__(self) -> None:
-        self._embeddings: OrderedDict[str, QueryEmbedding] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def of(self, query: str) -> QueryEmbedding:
-        """Return the query's embedding, the same at every stage; one whose provider failed is tried again."""
-        with self._lock:
-            known = self._embeddings.pop(query, None)
-            if known is None or known.failures:
-                known = QueryEmbedding(query)
-            self._embeddings[query] = known
-            while len(self._embeddings) > _KEPT:
-                self._embeddings.popitem(last=False)
-            return known
 
 
 def without_block(payload: MemoryWritePayload) -> MemoryWritePayload:

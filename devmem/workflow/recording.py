@@ -14,7 +14,7 @@ from devmem.model.interactions import Interaction, Participant, ParticipantType
 from devmem.model.items import Scope
 from devmem.model.message import Message, Role
 from devmem.recording.calls import Call, asked_by
-from devmem.recording.log import CopySource, InteractionStore
+from devmem.recording.log import InteractionLog
 from devmem.recording.recorder import InteractionRecorder, RecordingOptions
 from devmem.stores.memory import MemoryBase
 from devmem.text.devall_frames import frame
@@ -30,19 +30,16 @@ class CopyingSink:
     A store that does not take its copies costs no record: `rebuild_views` makes them up.
     """
 
-    def __init__(self, store: InteractionStore, rules: Sequence[CopyRule], stores: Mapping[str, MemoryBase]) -> None:
+    def __init__(self, store: InteractionLog, rules: Sequence[CopyRule], stores: Mapping[str, MemoryBase]) -> None:
         """Take the global memory, the rules, and the stores that these name.
 
         Raises:
             ValueError: a store that a rule names is not there.
-            TypeError: the records of the global memory cannot be copied.
         """
-        if not isinstance(store, CopySource):
-            raise TypeError("the records of this memory store cannot be copied into others")
         for rule in rules:
             if rule.into not in stores:
                 raise ValueError(f"memory store {rule.into!r}, which `conversation.copies` names, was not opened")
-        self._store, self._source, self._rules, self._stores = store, store, tuple(rules), stores
+        self._store, self._rules, self._stores = store, tuple(rules), stores
 
     def record(self, interactions: Sequence[Interaction]) -> None:
         """Store records, and their copies.
@@ -53,14 +50,14 @@ class CopyingSink:
         self._store.record(interactions)
         for rule in self._rules:
             try:
-                _copy(self._source, interactions, rule, self._stores[rule.into])
+                _copy(self._store, interactions, rule, self._stores[rule.into])
             except Exception:  # noqa: BLE001 - a store type may be anyone's code, and the records themselves are stored
                 _LOG.exception(
                     "memory store %r lacks copies of recorded interactions; `devmem copy WORKFLOW` adds them", rule.into
                 )
 
 
-def rebuild_view(source: CopySource, rule: CopyRule, into: MemoryBase) -> tuple[int, int]:
+def rebuild_view(source: InteractionLog, rule: CopyRule, into: MemoryBase) -> tuple[int, int]:
     """Copy every record that a rule admits into its store; existing ones are left alone.
 
     Returns:
@@ -77,7 +74,7 @@ def rebuild_view(source: CopySource, rule: CopyRule, into: MemoryBase) -> tuple[
     return admitted, missing
 
 
-def _copy(source: CopySource, records: Sequence[Interaction], rule: CopyRule, into: MemoryBase) -> list[bool]:
+def _copy(source: InteractionLog, records: Sequence[Interaction], rule: CopyRule, into: MemoryBase) -> list[bool]:
     """Copy what a rule admits; return for each copy whether it was missing."""
     items = source.copies_of([one for one in records if rule.admits(one)])
     return [bool(outcome) for outcome in into.add(items)] if items else []
@@ -114,7 +111,7 @@ class RunRecording:
         store = stores.get(block.store)
         if store is None:
             raise ValueError(f"memory store {block.store!r}, which `conversation` names, was not opened")
-        if not isinstance(store, InteractionStore):
+        if not isinstance(store, InteractionLog):
             raise TypeError(f"memory store {block.store!r}, which `conversation` names, keeps no records")
         file, name = records_of(store, folder or session_folder(workflow))
         sink = CopyingSink(store, block.copies, stores) if block.copies else store

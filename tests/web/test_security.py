@@ -15,7 +15,7 @@ import pytest
 import devmem
 from devmem import MemoryItem, Scope, load_workflow, open_stores, record_tool
 from devmem.memory import record_recall
-from devmem.recording import InteractionRecorder, InteractionStore
+from devmem.recording import InteractionLog, InteractionRecorder
 from devmem.stores import Provenance, SourceKind
 from tests.web.conftest import Page, Serve, ask, remember
 
@@ -244,7 +244,7 @@ def test_a_page_of_one_user_shows_no_calls(team: Path, serve: Serve) -> None:
     team.write_text("memory: [{name: calls, type: conversation, config: {memory_path: calls.db}}]", encoding="utf-8")
     with open_stores(load_workflow(team)) as stores:
         memory = stores["calls"]
-        assert isinstance(memory, InteractionStore)
+        assert isinstance(memory, InteractionLog)
         with (
             InteractionRecorder(memory, team.parent / "journal") as recorder,
             recorder.trace(conversation="c1", trace="t1"),

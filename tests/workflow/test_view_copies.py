@@ -9,7 +9,7 @@ import pytest
 
 from devmem import ConfigError, MemoryBase, Scope, Workflow, WorkflowRunner, open_stores
 from devmem.errors import CollectionError, Finding, Level
-from devmem.recording import CopySource
+from devmem.recording import InteractionLog
 from devmem.workflow import check_workflow
 from devmem.workflow.recording import rebuild_view
 
@@ -63,7 +63,7 @@ def test_a_rebuilt_view_has_everything_once(tmp_path: Path) -> None:
     rule = read.conversation.copies[0]
     with open_stores(read) as stores:
         run(read, dict(stores))
-        source = cast("CopySource", stores["global"])
+        source = cast("InteractionLog", stores["global"])
         assert rebuild_view(source, rule, stores["writers"]) == (2, 0)
         stores["writers"].clear()
         assert rebuild_view(source, rule, stores["writers"]) == (2, 2)

@@ -47,7 +47,6 @@ from devmem.model.conditions import Order
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.times import DateOrder
-from devmem.recording.log import CopySource
 from devmem.redaction import location_without_credentials
 from devmem.stores.abilities import record_export
 from devmem.stores.archiving import count_archived
@@ -432,14 +431,12 @@ def _copy_by_rules(terminal: Terminal, file: Path, into: str | None, session: st
         source = stack.enter_context(
             opened(terminal, StoreAddress(workflow=workflow, store=block.store, session=session))
         )
-        log_of(source, block.store)
-        if not isinstance(source, CopySource):
-            raise CommandError(f"the records of memory store {block.store!r} cannot be copied.")
+        log = log_of(source, block.store)
         for rule in rules:
             target = stack.enter_context(
                 opened(terminal, StoreAddress(workflow=workflow, store=rule.into, session=session), save=True)
             )
-            done.append((rule, *rebuild_view(source, rule, target)))
+            done.append((rule, *rebuild_view(log, rule, target)))
     if terminal.as_json:
         terminal.json([{"store": rule.into, "records": count, "added": added} for rule, count, added in done])
         return

@@ -136,9 +136,7 @@ class _ColumnLayout:
     """The meaning of the columns of a table."""
 
     keys: Mapping[str, int]
-    """Positions by the keys of a record."""
-    clock: int | None
-    """Position of a time of the day, which stands beside a date."""
+    """Positions by the keys of a record, and by `clock` that of a time of the day, which stands beside a date."""
     wordy: tuple[int, ...]
     """Positions of the other columns with words: first those of titles."""
     order: DateOrder | None
@@ -146,8 +144,7 @@ class _ColumnLayout:
 
 
 def _layout(table: _CsvTable, columns: Mapping[str, str], origin: Position) -> _ColumnLayout:
-    keys, clock = _keys_of(table.names, columns, origin)
-    used = {*keys.values(), *([] if clock is None else [clock])}
+    keys = _keys_of(table.names, columns, origin)
     wordy: set[int] = set()
     certain: Counter[DateOrder] = Counter()
     ambiguous: tuple[int, str] | None = None
@@ -158,7 +155,7 @@ def _layout(table: _CsvTable, columns: Mapping[str, str], origin: Position) -> _
                 certain.update(orders)
             elif not date.means_one_day():
                 ambiguous = ambiguous or (table.line, row[time].strip())
-    others = [at for at in sorted(wordy - used) if at < len(table.names) and table.names[at]]
+    others = [at for at in sorted(wordy.difference(keys.values())) if at < len(table.names) and table.names[at]]
     if "text" not in keys and not others:
         raise origin.error(
             f"no column is named {' or '.join(KEYS['text'][:7])}, and none has words; name it (--column text=NAME), "
@@ -168,10 +165,10 @@ def _layout(table: _CsvTable, columns: Mapping[str, str], origin: Position) -> _
     if order is None and ambiguous is not None:
         replace(origin, line=ambiguous[0]).time("time", ambiguous[1])
     titles_first = sorted(others, key=lambda at: _normal(table.names[at]) not in _TITLES)
-    return _ColumnLayout(keys=keys, clock=clock, wordy=tuple(titles_first), order=order)
+    return _ColumnLayout(keys=keys, wordy=tuple(titles_first), order=order)
 
 
-def _keys_of(names: list[str], columns: Mapping[str, str], origin: Position) -> tuple[dict[str, int], int | None]:
+def _keys_of(names: list[str], columns: Mapping[str, str], origin: Position) -> dict[str, int]:
     """Return the positions of the columns by the keys that they stand for, and that of a clock beside a date."""
     normal = [_normal(name) for name in names]
     ranges = not _UNTIL.isdisjoint(normal)
@@ -188,11 +185,11 @@ def _keys_of(names: list[str], columns: Mapping[str, str], origin: Position) -> 
         if position is not None and position not in found.values():
             found[key] = position
     if "time" in columns or "time" not in found:
-        return found, None
+        return found
     date, clock = (next((normal.index(name) for name in kind if name in normal), None) for kind in (_DATES, _CLOCKS))
     if date is None or clock is None or {date, clock} & {at for key, at in found.items() if key != "time"}:
-        return found, None
-    return {**found, "time": date}, clock
+        return found
+    return {**found, "time": date, "clock": clock}
 
 
 def _normal(name: str) -> str:
@@ -206,9 +203,9 @@ def _has_words(cell: str) -> bool:
 def _record(row: list[str], names: list[str], layout: _ColumnLayout, origin: Position, ids: RecordIds) -> Record | None:
     """Return the item of a row; None where it has no text."""
     raw: dict[str, object] = {
-        key: row[at].strip() for key, at in layout.keys.items() if at < len(row) and row[at].strip()
+        key: row[at].strip() for key, at in layout.keys.items() if at < len(row) and row[at].strip() and key != "clock"
     }
-    raw["time"], consumed = _time(row, layout)
+    raw["time"], consumed = _time(row, layout.keys)
     for key in ("time", "expires_at"):
         if is_no_time(raw.get(key)):
             raw.pop(key, None)
@@ -219,7 +216,7 @@ def _record(row: list[str], names: list[str], layout: _ColumnLayout, origin: Pos
         raw["text"] = "\n".join(lines)
     if not str(raw.get("text", "")).strip():
         return None
-    used = {*(at for key, at in layout.keys.items() if key != "time"), *consumed}
+    used = {*(at for key, at in layout.keys.items() if key not in ("time", "clock")), *consumed}
     rest = {names[at]: cell for at, cell in enumerate(row) if at not in used and cell.strip() and names[at]}
     record = read_record({**raw, "metadata": rest}, origin, ids)
     searched = tuple(dict.fromkeys(names[at] for at in layout.wordy if is_path(names[at])))
@@ -228,17 +225,16 @@ def _record(row: list[str], names: list[str], layout: _ColumnLayout, origin: Pos
     return record
 
 
-def _time(row: list[str], layout: _ColumnLayout) -> tuple[str, set[int]]:
+def _time(row: list[str], keys: Mapping[str, int]) -> tuple[str, set[int]]:
     """Return the time of a row, of one column or two, and the positions of the columns that it is of."""
-    positions = {key: at for key, at in (("date", layout.keys.get("time")), ("clock", layout.clock)) if at is not None}
-    cells = {key: row[at].strip() if at < len(row) else "" for key, at in positions.items()}
-    date, clock = cells.get("date", ""), cells.get("clock", "")
-    both = set(positions.values())
+    positions = [keys.get("time"), keys.get("clock")]
+    date, clock = ("" if at is None or at >= len(row) else row[at].strip() for at in positions)
+    both = {at for at in positions if at is not None}
     if is_no_time(clock):
         # A time of the day alone is metadata.
         return ("", set()) if is_clock(date) else (date, both)
     if not is_clock(clock):
-        return clock, {positions["clock"]}
+        return clock, {keys["clock"]}
     return ("", set()) if is_no_time(date) else (f"{_MIDNIGHT.sub('', date)} {clock}", both)
 
 

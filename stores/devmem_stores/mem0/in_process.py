@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from pydantic import JsonValue
 
@@ -33,19 +33,8 @@ NO_LLM: Final = "devmem_none"
 _FENCE: Final = re.compile(r"^```\w*\s*|\s*```$")
 
 
-class Watch:
-    """Remembers what went wrong inside mem0 where mem0 would go on without it: it logs, and stores nothing."""
-
-    failure: Exception | None = None
-
-    def note(self, error: Exception) -> None:
-        """Remember the first failure of a call, of which one runs at a time."""
-        self.failure = self.failure or error
-
-    def take(self) -> Exception | None:
-        """Return and forget the failure of the call."""
-        failure, self.failure = self.failure, None
-        return failure
+Failures: TypeAlias = list[Exception]
+"""Errors inside mem0 during the current call, which mem0 itself would only log."""
 
 
 class EmbedderForMem0:
@@ -54,8 +43,8 @@ class EmbedderForMem0:
     def __init__(self, config: Any) -> None:  # noqa: ANN401 - mem0's BaseEmbedderConfig
         self.config = config
         self._embedder: Embedder
-        self._watch: Watch
-        self._embedder, self._watch = config.model
+        self._failures: Failures
+        self._embedder, self._failures = config.model
 
     def embed(self, text: str, memory_action: str | None = None) -> list[float]:
         """Embed one text."""
@@ -66,7 +55,7 @@ class EmbedderForMem0:
         try:
             return [[float(number) for number in row] for row in self._embedder.embed(list(texts))]
         except Exception as error:
-            self._watch.note(error)
+            self._failures.append(error)
             raise
 
 
@@ -87,8 +76,8 @@ class WatchedLlm:
     2.0.0 swallows an exception (`mem0/memory/main.py:_add_to_vector_store`); every version an answer that is no JSON.
     """
 
-    def __init__(self, llm: Any, watch: Watch) -> None:  # noqa: ANN401 - mem0's LLMBase
-        self._llm, self._watch = llm, watch
+    def __init__(self, llm: Any, failures: Failures) -> None:  # noqa: ANN401 - mem0's LLMBase
+        self._llm, self._failures = llm, failures
         self.config = llm.config
 
     @property
@@ -101,11 +90,11 @@ class WatchedLlm:
         try:
             answer = self._llm.generate_response(*arguments, **options)
         except Exception as error:
-            self._watch.note(error)
+            self._failures.append(error)
             raise
         if (options.get("response_format") or {}).get("type") == "json_object" and not _is_extraction(answer):
             detail = "the language model's answer is not what mem0 asks for"
-            self._watch.note(Mem0Error("answer", "extract memories", detail))
+            self._failures.append(Mem0Error("answer", "extract memories", detail))
         return answer
 
 
@@ -206,7 +195,7 @@ class InProcessMem0:
         self._setup, self._config, self._embedder, self._folder = setup, config, embedder, folder
         for secret in _secrets(config.oss):
             hide(secret)
-        self._watch = Watch()
+        self._failures: Failures = []
         self._lock = threading.RLock()
         self._opened: Any = None
         self._closed = False
@@ -234,7 +223,7 @@ class InProcessMem0:
                     memory = mem0.Memory(self._mem0_config())
             except Mem0RejectedError as error:
                 raise Mem0Error("setup", operation, f"mem0 refuses the configuration: {error.detail}") from None
-            memory.llm = WatchedLlm(memory.llm, self._watch)
+            memory.llm = WatchedLlm(memory.llm, self._failures)
             self._opened = memory
         return self._opened
 
@@ -254,7 +243,7 @@ class InProcessMem0:
             embedders = importlib.import_module("mem0.embeddings.configs")
             # Not validated, because mem0's list of providers is a closed one.
             parts["embedder"] = embedders.EmbedderConfig.model_construct(
-                provider=EMBEDDER, config={"model": (self._embedder, self._watch), "embedding_dims": dimension}
+                provider=EMBEDDER, config={"model": (self._embedder, self._failures), "embedding_dims": dimension}
             )
         parts["vector_store"] = self._vector_store(dimension)
         if "llm" not in parts:
@@ -281,14 +270,14 @@ class InProcessMem0:
     def _asking(self, operation: str) -> Iterator[Any]:
         """Return mem0's memory; a failure that mem0 keeps to itself is raised at the end."""
         with self._lock, translated_errors(operation):
-            self._watch.take()
+            self._failures.clear()
             try:
                 yield self._memory(operation)
             except Exception as error:  # noqa: BLE001 - a stranger's code; `translated_errors` words it
                 # What our parts saw says more than what mem0 made of it.
-                raise self._watch.take() or error  # noqa: B904 - as above
-            if (hidden := self._watch.take()) is not None:
-                raise hidden
+                raise (*self._failures, error)[0]  # noqa: B904 - as above
+            if self._failures:
+                raise self._failures[0]
 
     def search(self, text: str, ids: EntityIds, top_k: int, threshold: float | None) -> list[Record]:
         """Search for each id in turn: `Memory.search` wants one outside of any `OR`."""

@@ -151,7 +151,7 @@ class RoleMessages:
             limit=store.candidates,
             similarity_threshold=config.similarity_threshold,
             where=Filter(scope=scope),
-            embedding=store.embedding_of(query),
+            embedding=store.embeddings.of(query),
         )
         # The same words twice are recalled once; asked again about the same item, the answer is the same.
         shown, said_by = {item.id for item in recent}, {_said(item): "" for item in recent}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import ClassVar, Final
 
 from devmem import DevmemError, Hit, MemoryItem, MemoryWritePayload, Scope, WriteOutcome
@@ -19,7 +18,7 @@ from devmem.stores import (
     CollectionMemory,
     ConfigModel,
     MemoryQuery,
-    QueryEmbedding,
+    QueryEmbeddings,
     SearchReport,
     StoreSetup,
     item_from,
@@ -58,9 +57,6 @@ def incoming_message(query: MemoryQuery) -> Message:
     return UserMessage(query.text, source=sender, cause_by=sender or role)
 
 
-_QUERIES_KEPT: Final = 128
-
-
 class RoleZeroMemory(CollectionMemory):
     """Keeps whole conversations; `role` returns one role's memory, with its window and what it recalls."""
 
@@ -79,7 +75,7 @@ class RoleZeroMemory(CollectionMemory):
         """Number of related messages to search for: those that are recalled, or those that a ranker chooses from."""
         if self.ranker is not None:
             self.candidates = max(config.similarity_top_k, (llm or RankerConfig()).candidates)
-        self._query_embedding = lru_cache(_QUERIES_KEPT)(QueryEmbedding)
+        self.embeddings = QueryEmbeddings()
 
     def role(self, name: str, *, user: str = "", session: str = "") -> RoleMessages:
         """Return the memory of one role for one user and session; no other memory's messages are in it."""
@@ -109,11 +105,6 @@ class RoleZeroMemory(CollectionMemory):
     def importance(self, message: Message) -> float:
         """Rate a message from 0 (not worth recalling) to 1, for `min_importance`."""
         return importance_of(message)
-
-    def embedding_of(self, text: str) -> QueryEmbedding:
-        """Return the embedding of a query, made once for the last queries; one whose provider failed is tried again."""
-        known = self._query_embedding(text)
-        return QueryEmbedding(text) if known.failures else known
 
     def compose(self, payload: MemoryWritePayload) -> MemoryItem | WriteOutcome:
         """Put what was asked before what was answered."""
@@ -177,7 +168,7 @@ class RoleZeroMemory(CollectionMemory):
             limit=limit if self.ranker is None else max(limit, self.candidates),
             similarity_threshold=max(query.similarity_threshold, config.similarity_threshold),
             where=where,
-            embedding=query.embedding if text == query.text else self.embedding_of(text),
+            embedding=query.embedding if text == query.text else self.embeddings.of(text),
         )
         found = self.related(wanted, lambda item: own(item) and self.is_important(item))
         if self.ranker is not None:
