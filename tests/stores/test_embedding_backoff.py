@@ -16,16 +16,7 @@ from devmem_stores.simple import SimpleConfig, SimpleMemory
 
 def test_a_jump_of_the_wall_clock_keeps_no_item_waiting() -> None:
     embedder, wall, monotonic = FailingEmbedder(), ManualClock(), ManualClock(0.0)
-    config = SimpleConfig(embedding=EmbeddingConfig())
-    setup = StoreSetup(
-        name="notes",
-        store_type="simple",
-        config=config,
-        open_embedder=lambda _: embedder,
-        clock=wall,
-        monotonic=monotonic,
-    )
-    with closing(SimpleMemory(setup)) as store:
+    with closing(opened(model=embedder, clock=wall, monotonic=monotonic)) as store:
         store.load()
         wall.advance(1e7)
         text = "Ann moved the launch to June 2nd."
@@ -36,6 +27,19 @@ def test_a_jump_of_the_wall_clock_keeps_no_item_waiting() -> None:
         store.save()
         [hit] = store.search(MemoryQuery(text="launch", limit=1))
         assert hit.similarity is not None
+
+
+def opened(place: Path | None = None, model: HashEmbedder | None = None, **clocks: ManualClock) -> SimpleMemory:
+    embedding = EmbeddingConfig() if model else None
+    config = SimpleConfig(memory_path=str(place) if place else None, embedding=embedding)
+    options = {"open_embedder": lambda _: model, **clocks}
+    return SimpleMemory(StoreSetup(name="notes", store_type="simple", config=config, **options))  # type: ignore[arg-type]
+
+
+def backlog(place: Path, *, items: int) -> None:
+    """Make a file without a model."""
+    with closing(opened(place)) as store:
+        store.add([MemoryItem(content_summary=f"Boat {number} is blue.") for number in range(items)])
 
 
 class SlowModel(HashEmbedder):
@@ -54,31 +58,11 @@ class SlowModel(HashEmbedder):
         return super().embed(texts)
 
 
-def backlog(place: Path, *, items: int) -> None:
-    """Make a file without a model."""
-    config = SimpleConfig(memory_path=str(place))
-    with closing(SimpleMemory(StoreSetup(name="notes", store_type="simple", config=config))) as store:
-        store.add([MemoryItem(content_summary=f"Boat {number} is blue.") for number in range(items)])
-
-
-def with_model(place: Path, model: SlowModel) -> SimpleMemory:
-    config = SimpleConfig(memory_path=str(place), embedding=EmbeddingConfig())
-    return SimpleMemory(
-        StoreSetup(
-            name="notes",
-            store_type="simple",
-            config=config,
-            open_embedder=lambda _: model,
-            monotonic=model.clock,
-        )
-    )
-
-
 def test_a_write_does_not_wait_until_a_backlog_is_embedded(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """It embeds its own text, and some of the waiting items; reindexing embeds the rest."""
     backlog(tmp_path / "notes.db", items=200)
     model = SlowModel(ManualClock(0.0))
-    with closing(with_model(tmp_path / "notes.db", model)) as store:
+    with closing(opened(tmp_path / "notes.db", model, monotonic=model.clock)) as store:
         for number in range(2):
             store.update(MemoryWritePayload(inputs_text=f"Ann moved the launch to June {number + 1}."))
         assert model.count <= 40
@@ -96,7 +80,7 @@ def test_an_interrupted_write_has_stored_its_text(tmp_path: Path) -> None:
     backlog(tmp_path / "notes.db", items=20)
     model = SlowModel(ManualClock(0.0))
     model.interrupted = True
-    with closing(with_model(tmp_path / "notes.db", model)) as store:
+    with closing(opened(tmp_path / "notes.db", model, monotonic=model.clock)) as store:
         with pytest.raises(KeyboardInterrupt):
             store.update(MemoryWritePayload(inputs_text="Ann moved the launch to June 2nd."))
         assert store.count() == 21

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -155,27 +154,6 @@ def test_a_state_that_cannot_be_written_costs_no_message(make_brain: MakeBrain, 
         store.brain("ann").add_talk("again")
     states.rmdir()
     assert contents(make_brain(path="memory.json").brain("ann").history) == ["Hello"]
-
-
-def test_many_threads_in_one_conversation(make_brain: MakeBrain) -> None:
-    brain = make_brain(max_messages=3, summaries_per_level=3).brain()
-    start = threading.Barrier(6)
-
-    def talk(thread: int) -> int:
-        start.wait()
-        taken = 0
-        for n in range(10):
-            assert brain.add_talk(f"message {n} of {thread}").status is WriteStatus.STORED
-            taken += brain.pop_last_talk() is not None
-        return taken
-
-    with ThreadPoolExecutor(6) as pool:
-        taken = sum(pool.map(talk, range(6)))
-    state = brain.snapshot()
-    listed = [source for summary in state.summaries for source in summary.sources]
-    listed += [entry.item_id for entry in state.entries]
-    assert len(set(listed)) == len(listed) == 60
-    assert 0 < taken <= 60
 
 
 def test_of_the_same_message_from_many_threads_one_is_taken(make_brain: MakeBrain) -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,7 @@ from devmem import (
     record_llm,
     record_tool,
 )
-from devmem.recording import InteractionKind, InteractionRecorder, in_trace
+from devmem.recording import InteractionRecorder
 from devmem.views.diagrams import call_tree, timeline_lines, tree_lines
 from devmem_stores.conversation import ConversationMemory
 from tests.conftest import MakeStore
@@ -99,40 +96,3 @@ def test_an_agent_that_writes_within_its_recorded_call_stores_nothing_twice(
         ("guest", "output", "guest writes"),
         ("writer", "output", "writer writes"),
     ]
-
-
-def test_many_threads_and_agents(store: ConversationMemory, tmp_path: Path) -> None:
-    """Each interaction is there exactly once, paired, and in the right place of its tree."""
-
-    def work(recorder: InteractionRecorder, number: int) -> None:
-        chance = random.Random(number)
-        with recorder.trace(conversation=f"c{number % 3}", trace=f"t{number}"):
-
-            @record_agent(f"agent{number % 5}")
-            def agent(depth: int) -> int:
-                if chance.random() < 0.2:
-                    raise ValueError(depth)
-                if depth == 0:
-                    return double(number)
-                with ThreadPoolExecutor(2) as pool:
-                    tasks = [pool.submit(in_trace(agent), depth - 1) for _ in range(2)]
-                return sum(1 for task in tasks if task.exception() is None)
-
-            with suppress(ValueError):
-                agent(2)
-
-    with InteractionRecorder(store, tmp_path / "journal") as recorder, ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda number: work(recorder, number), range(40)))
-    recorded = recorder.status().recorded
-    assert store.count() == recorded
-    for number in range(40):
-        records = store.trace(f"t{number}")
-        inputs = {one.id: one for one in records if one.kind is InteractionKind.INPUT}
-        ends = [one for one in records if one.kind is not InteractionKind.INPUT]
-        assert sorted(one.pair_id for one in inputs.values()) == sorted(one.pair_id for one in ends)
-        times = {one.id: (one.event_time, one.sequence) for one in records}
-        for one in inputs.values():
-            assert one.parent_id is None or times[one.parent_id] < times[one.id]
-        for one in ends:
-            assert times[f"{one.pair_id}-input"] < times[one.id]
-        assert len(call_tree(records)) == 1

@@ -86,35 +86,26 @@ def test_what_is_not_there_is_said_and_the_rest_is_indexed(folder: Folder, caplo
     assert len(caplog.records) == before, "a problem is said once"
 
 
-def test_an_unreadable_file_keeps_what_is_known_of_it(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = folder.load()
-    chunks = store.count()
-    file = folder.write("guide.md", "changed")
-    real = os.open
-
-    def refuse(path: str, flags: int, *args: int) -> int:
-        if path == str(file):
-            raise PermissionError(13, "Permission denied", path)
-        return real(path, flags, *args)
-
-    monkeypatch.setattr(os, "open", refuse)
-    report = store.index()
-    assert report.problems == {"docs/guide.md": "cannot be read: Permission denied"}
-    assert store.count() == chunks
-
-
-def test_a_folder_that_cannot_be_listed_keeps_its_files(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("call", "name", "said"),
+    [("open", "guide.md", "cannot be read: Permission denied"), ("scandir", "deep", "cannot be listed")],
+)
+def test_what_cannot_be_read_keeps_what_is_known_of_it(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, call: str, name: str, said: str
+) -> None:
     folder.write("deep/a.txt", "x")
     store = folder.load()
-    real = os.scandir
+    chunks, real = store.count(), getattr(os, call)
+    folder.write("guide.md", "changed")
 
-    def refuse(path: object) -> object:
-        if str(path).endswith("deep"):
+    def refuse(path: object, *rest: Any) -> Any:
+        if str(path).endswith(name):
             raise PermissionError(13, "Permission denied", str(path))
-        return real(path)  # type: ignore[call-overload]
+        return real(path, *rest)
 
-    monkeypatch.setattr(os, "scandir", refuse)
+    monkeypatch.setattr(os, call, refuse)
     report = store.index()
-    assert "cannot be listed" in report.problems["docs/deep"]
+    assert said in report.problems[f"docs/{name}"]
     assert report.deleted == ()
-    assert "docs/deep/a.txt" in names(store)
+    assert names(store) == ["docs/deep/a.txt", "docs/guide.md"]
+    assert call == "scandir" or store.count() == chunks

@@ -40,9 +40,15 @@ def added(fake: FakeMem0) -> JsonObject:
         ({"nobody": True}, {"agent_id": "writer"}),
     ],
 )
-def test_search_filters(ids: dict[str, Any], filters: JsonObject, make_store: MakeStore, fake: FakeMem0) -> None:
-    make_store(**ids).retrieve("writer", "tea?")
+def test_a_search_filters_by_ids_and_a_write_belongs_to_each(
+    ids: dict[str, Any], filters: JsonObject, make_store: MakeStore, fake: FakeMem0
+) -> None:
+    store = make_store(**ids)
+    store.retrieve("writer", "tea?")
+    store.update(said("I like tea", agent_role="writer"))
     assert searched(fake)["filters"] == filters
+    sent = {key: value for key, value in added(fake).items() if key.endswith("_id")}
+    assert sent == ({"agent_id": "writer"} if "nobody" in ids else ids)
 
 
 def test_without_ids_and_role_nobody_is_asked_for(make_store: MakeStore, fake: FakeMem0) -> None:
@@ -84,22 +90,6 @@ def test_only_what_the_user_said_is_sent(store: Mem0Memory, fake: FakeMem0) -> N
     assert body["infer"] is True
     assert "async_mode" not in body
     assert "answer" not in str(body)
-
-
-@pytest.mark.parametrize(
-    ("ids", "sent"),
-    [
-        ({"user_id": "ann"}, {"user_id": "ann"}),
-        ({"agent_id": "bot"}, {"agent_id": "bot"}),
-        ({"user_id": "ann", "agent_id": "bot", "run_id": "r1"}, {"user_id": "ann", "agent_id": "bot", "run_id": "r1"}),
-        ({"nobody": True}, {"agent_id": "writer"}),
-    ],
-)
-def test_a_write_belongs_to_every_id(
-    ids: dict[str, Any], sent: JsonObject, make_store: MakeStore, fake: FakeMem0
-) -> None:
-    make_store(**ids).update(said("I like tea", agent_role="writer"))
-    assert {key: value for key, value in added(fake).items() if key.endswith("_id")} == sent
 
 
 @pytest.mark.parametrize("text", ["", "   \n"])
