@@ -185,38 +185,29 @@ def test_a_missing_or_wrong_key_of_a_workflow_is_named(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("kind", "config", "said"),
     [
-        ({"memory_path": "x.json", "encryption": ENCRYPTION}, "a JSON file such as x.json is not encrypted"),
-        ({"memory_path": "postgresql://h/d", "encryption": ENCRYPTION}, "encrypted by its server"),
-        ({"memory_path": "x.db", "encryption": {"key": {}}}, "name one place of the key"),
-        ({"memory_path": "x.db", "encryption": {"key": {"env": "A", "file": "b"}}}, "name one place of the key"),
-        ({"memory_path": "x.db", "encryption": {"key": "secret"}}, "encryption.key"),
+        ("simple", {"memory_path": "x.json", "encryption": ENCRYPTION}, "a JSON file such as x.json is not encrypted"),
+        ("simple", {"memory_path": "postgresql://h/d", "encryption": ENCRYPTION}, "encrypted by its server"),
+        ("simple", {"memory_path": "x.db", "encryption": {"key": {}}}, "name one place of the key"),
+        (
+            "simple",
+            {"memory_path": "x.db", "encryption": {"key": {"env": "A", "file": "b"}}},
+            "name one place of the key",
+        ),
+        ("simple", {"memory_path": "x.db", "encryption": {"key": "secret"}}, "encryption.key"),
+        ("simple", {"memory_path": "b.db"}, "give both `encryption`"),
+        ("simple", {"memory_path": "b.json"}, "give both `encryption`"),
+        ("simple", {"memory_path": "b.db", "encryption": {"key": {"env": "B"}}}, "have one key"),
+        ("mem0", {"mode": "oss", "infer": False}, "keep files that are not encrypted"),
     ],
 )
-def test_an_encryption_that_cannot_be_is_refused_with_the_reason(
-    config: dict[str, object], said: str, tmp_path: Path
+def test_what_would_stay_plain_beside_an_encrypted_store_is_refused_with_the_reason(
+    kind: str, config: dict[str, object], said: str, tmp_path: Path
 ) -> None:
-    file = write_workflow(tmp_path, {"name": "notes", "type": "simple", "config": config})
+    other: dict[str, object] = {"name": "other", "type": kind, "config": config}
     with pytest.raises(ConfigError, match=said):
-        load_workflow(file)
-
-
-@pytest.mark.parametrize(
-    ("other", "said"),
-    [
-        ({"type": "simple", "config": {"memory_path": "b.db"}}, "give both `encryption`"),
-        ({"type": "simple", "config": {"memory_path": "b.json"}}, "give both `encryption`"),
-        ({"type": "simple", "config": {"memory_path": "b.db", "encryption": {"key": {"env": "B"}}}}, "have one key"),
-        ({"type": "mem0", "config": {"mode": "oss", "infer": False}}, "keep files that are not encrypted"),
-    ],
-)
-def test_a_part_of_a_workflow_that_would_stay_plain_is_refused(
-    other: dict[str, object], said: str, tmp_path: Path
-) -> None:
-    file = write_workflow(tmp_path, store_of("simple", tmp_path), {"name": "other", **other})
-    with pytest.raises(ConfigError, match=said):
-        load_workflow(file)
+        load_workflow(write_workflow(tmp_path, store_of("simple", tmp_path), other))
 
 
 def test_records_of_calls_wait_encrypted(tmp_path: Path) -> None:

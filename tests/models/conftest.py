@@ -46,16 +46,9 @@ def minilm() -> Embedder:
 def open_openai(service: ChatService) -> OpenOpenAI:
     """Open an embedder that asks the fake service."""
 
-    def opened(*, api_key: str = "sk-secret", model: str | None = None, **params: Any) -> Embedder:
-        config = EmbeddingConfig.model_validate(
-            {
-                "provider": "openai",
-                "model": model,
-                "api_key": api_key,
-                "base_url": service.address,
-                "params": {"max_retries": 2, **params},
-            }
-        )
+    def opened(*, api_key: str = "sk-secret", model: str | None = None, base_url: str = "", **params: Any) -> Embedder:
+        block = {"provider": "openai", "model": model, "api_key": api_key, "base_url": base_url or service.address}
+        config = EmbeddingConfig.model_validate({**block, "params": {"max_retries": 2, **params}})
         return open_embedder(config, shared=False)
 
     return opened

@@ -14,12 +14,8 @@ from devmem.stores import ChatReply, ChatRequest, open_chat_model
 
 def answer(question: str, *recalled: tuple[str, float]) -> ChatReply:
     hits = tuple(Hit(item=MemoryItem(content_summary=text), score=score) for text, score in recalled)
-    messages = (
-        Message(role=Role.USER, content="===== Related Memories ====="),
-        Message(role=Role.USER, content=question),
-        Message(role=Role.ASSISTANT, content="a draft"),
-    )
-    return open_chat_model("extractive").complete(ChatRequest(messages=messages, recalled=hits))
+    said = (("===== Related Memories =====", Role.USER), (question, Role.USER), ("a draft", Role.ASSISTANT))
+    return reply_to(*(Message(role=role, content=text) for text, role in said), recalled=hits)
 
 
 def test_quotes_the_three_best_and_says_so() -> None:

@@ -97,13 +97,9 @@ def test_rows_are_given_unit_length(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("sentence_transformers")
-def test_a_model_that_cannot_be_loaded_names_folder_device_and_reason(folder: Path) -> None:
+def test_a_model_that_fails_names_folder_device_and_reason(folder: Path) -> None:
     config = EmbeddingConfig(provider="local", params=EmbeddingParams(model_path=folder, device="broken"))
     with pytest.raises(EmbeddingError, match="my-model: cannot be loaded on 'broken': no such device"):
         open_embedder(config, shared=False).embed(["abc"])
-
-
-@pytest.mark.usefixtures("sentence_transformers")
-def test_a_model_that_fails_names_folder_and_reason(folder: Path) -> None:
     with pytest.raises(EmbeddingError, match="my-model: the model failed: out of memory"):
         open_local(folder).embed(["too much"])

@@ -19,14 +19,8 @@ ASKED = ChatRequest(messages=(Message(role=Role.USER, content="hello?"),))
 
 
 def model(service: ChatService, timeout: float = 5.0, max_retries: int = 0) -> StreamingChatModel:
-    found = open_chat_model(
-        "openai",
-        model="m",
-        api_key=SecretStr("key-1234"),
-        base_url=service.address,
-        timeout=timeout,
-        max_retries=max_retries,
-    )
+    options = {"api_key": SecretStr("key-1234"), "base_url": service.address}
+    found = open_chat_model("openai", model="m", timeout=timeout, max_retries=max_retries, **options)  # type: ignore[arg-type]
     assert isinstance(found, StreamingChatModel)
     return found
 

@@ -20,7 +20,7 @@ from devmem.errors import (
     TextsRefusedError,
 )
 from devmem.models.embedder import unit_rows
-from devmem.stores import CollectionMemory, EmbeddingConfig, Vector, open_embedder
+from devmem.stores import CollectionMemory, Vector
 from tests.models.service import ChatService, Reply, Request, embed, failing, limited, vector_of
 
 from .conftest import OpenOpenAI
@@ -130,19 +130,12 @@ def test_an_answer_that_does_not_come_is_unavailability(service: ChatService, op
         open_openai(timeout=0.05, max_retries=0).embed(["a"])
 
 
-def test_nobody_there_is_unavailability(service: ChatService) -> None:
+def test_nobody_there_is_unavailability(open_openai: OpenOpenAI) -> None:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        config = EmbeddingConfig.model_validate(
-            {
-                "provider": "openai",
-                "api_key": "k",
-                "base_url": f"http://127.0.0.1:{unused.getsockname()[1]}/v1",
-                "params": {"max_retries": 0},
-            }
-        )
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
         with pytest.raises(EmbeddingUnavailableError, match="no connection"):
-            open_embedder(config, shared=False).embed(["a"])
+            open_openai(base_url=address, max_retries=0).embed(["a"])
 
 
 def test_vectors_in_base64_are_read(service: ChatService, open_openai: OpenOpenAI) -> None:
@@ -207,12 +200,11 @@ def test_a_key_that_is_none_is_refused_before_any_request(
     assert service.requests == []
 
 
-def test_user_and_password_of_the_address_are_in_no_message(service: ChatService) -> None:
+def test_user_and_password_of_the_address_are_in_no_message(service: ChatService, open_openai: OpenOpenAI) -> None:
     address = service.address.replace("http://", "http://ann:geheim@")
     service.script = [failing(400)]
-    config = EmbeddingConfig.model_validate({"provider": "openai", "api_key": "any", "base_url": address})
     with pytest.raises(EmbeddingError, match=r"http://\*\*\*@127") as caught:
-        open_embedder(config, shared=False).embed(["a"])
+        open_openai(base_url=address).embed(["a"])
     assert "geheim" not in str(caught.value)
 
 

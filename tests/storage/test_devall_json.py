@@ -95,6 +95,12 @@ def test_embeddings_without_a_label_are_not_searched_by_until_they_are_settled(p
     collection.settle_unlabelled(collection.unlabelled(), same_model=True)
     assert collection.unlabelled() == []
     assert [hit.item.id for hit in collection.search(query)] == ["3f2a91bc_1767225600", "long"]
+    # The file may be written by DevAll, with another model, at any time.
+    raw = json.loads(path.read_text(encoding="utf-8"))
+    raw.append({"id": "late", "content_summary": "added later", "embedding": [0.0, 1.0, 0.0]})
+    path.write_text(json.dumps(raw), encoding="utf-8")
+    assert [item.id for item in collection.unlabelled()] == ["late"]
+    assert "late" in [item.id for item in collection.waiting(9)]
 
 
 @pytest.mark.parametrize("model", [MODEL, None])
@@ -107,16 +113,6 @@ def test_embeddings_of_an_unknown_model_are_written_back(path: Path, model: Mode
     collection.delete(ids=["new"])
     assert raw_embeddings(path) == [pytest.approx(each) for each in before]
     assert MODEL.name not in path.read_text(encoding="utf-8")
-
-
-def test_what_others_add_is_settled_anew(path: Path) -> None:
-    """The file may be written by DevAll, with another model, at any time."""
-    collection = opened(path)
-    raw = json.loads(path.read_text(encoding="utf-8"))
-    raw.append({"id": "late", "content_summary": "added later", "embedding": [0.0, 1.0, 0.0]})
-    path.write_text(json.dumps(raw), encoding="utf-8")
-    assert [item.id for item in collection.unlabelled()] == ["late"]
-    assert "late" in [item.id for item in collection.waiting(9)]
 
 
 def test_vectors_that_cannot_be_of_the_model_are_made_again(path: Path) -> None:

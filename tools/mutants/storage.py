@@ -268,7 +268,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/connections.py",
         old='        connection.execute("COMMIT")\n',
         new='        connection.execute("ROLLBACK" if time.monotonic_ns() // 1000 % 100 == 0 else "COMMIT")\n',
-        tests=("tests/storage/test_acknowledged_writes.py",),
+        tests=("tests/storage/test_transactions.py::test_every_acknowledged_write_is_in_the_file",),
     ),
     Change(
         name="lock-after-reading",

@@ -45,22 +45,20 @@ def texts(hits: list[Hit]) -> list[str]:
 
 
 def test_the_summary_then_what_is_related_then_the_latest(make_brain: MakeBrain) -> None:
-    hits = asked(filled(make_brain()), "the night train to Vienna", 4)
+    store = filled(make_brain())
+    hits = asked(store, "the night train to Vienna", 4)
     summary, related, *rest = texts(hits)
     assert summary.startswith("Summary of 10 earlier messages, ")
     assert related == "user: When does the train leave?\nbutler: The night train to Vienna leaves at nine."
     assert "user: Shall we go?\nbutler: Yes, at noon." in rest
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
     assert len({hit.item.id for hit in hits}) == len(hits) == 4
-
-
-def test_the_summary_says_what_it_is_made_of(make_brain: MakeBrain) -> None:
-    store = filled(make_brain())
-    summary = asked(store, "train", 3)[0].item
-    assert summary.provenance.kind is SourceKind.SUMMARY
-    assert [item.content_summary[:6] for item in store.get(summary.provenance.parents)] == ["user: "] * 5
+    first = hits[0].item
+    assert first.provenance.kind is SourceKind.SUMMARY
+    assert [item.content_summary[:6] for item in store.get(first.provenance.parents)] == ["user: "] * 5
     now = store.setup.clock()
-    assert (summary.metadata["from"], summary.metadata["to"], summary.metadata["messages"]) == (now, now, 10)
+    assert (first.metadata["from"], first.metadata["to"], first.metadata["messages"]) == (now, now, 10)
+    assert asked(store, "train", 5, Filter(source_name="nobody")) == [], "a filter gives matching items only"
 
 
 def test_where_nothing_is_related_the_latest_fill_up(make_brain: MakeBrain) -> None:
@@ -77,11 +75,6 @@ def test_less_similar_turns_are_left_out(make_brain: MakeBrain) -> None:
     assert [hit.item.provenance.kind for hit in hits] == [SourceKind.SUMMARY, SourceKind.NODE]
     assert hits[1].item.content_summary == query
     assert HashEmbedder().identity.dimension == 64
-
-
-def test_a_filter_by_more_than_scope_gives_matching_items_only(make_brain: MakeBrain) -> None:
-    hits = asked(filled(make_brain()), "train", 5, Filter(source_name="nobody"))
-    assert hits == []
 
 
 def test_each_user_gets_their_own_conversation(make_brain: MakeBrain) -> None:
