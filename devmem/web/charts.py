@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from devmem.model.results import Hit
+    from devmem.storage.recall_log import RecallEntry
 
 WIDTH: Final = 600
 """Units of a drawing's width; the page scales it."""
@@ -53,14 +57,18 @@ class BarSegment:
         return LABELS.get(self.name, self.name)
 
 
-def score_bar(parts: Mapping[str, float], most: float) -> list[BarSegment]:
-    """Return the bar of a hit, whose parts are the contributions to its score.
+def score_bars(scored: Iterable[Hit | RecallEntry]) -> list[list[BarSegment]]:
+    """Return the bar of each hit or entry, whose parts are the contributions to its score.
 
-    Args:
-        parts: contributions by name; those below zero are drawn to the left of the others' end, as they are taken off.
-        most: the largest sum of positive parts among the bars beside it.
+    All of them have one scale. Parts below zero are drawn to the left of the others' end, as they are taken off.
     """
+    every = [one.parts or {"score": one.score} for one in scored]
+    most = max((sum(value for value in parts.values() if value > 0) for parts in every), default=0.0)
     scale = WIDTH / most if most > 0 else 0.0
+    return [_bar(parts, scale) for parts in every]
+
+
+def _bar(parts: Mapping[str, float], scale: float) -> list[BarSegment]:
     x = 0.0
     bar: list[BarSegment] = []
     for at, (name, value) in enumerate(sorted(parts.items(), key=lambda part: -part[1])):
@@ -70,8 +78,3 @@ def score_bar(parts: Mapping[str, float], most: float) -> list[BarSegment]:
             bar.append(BarSegment(name, value, round(start, 1), round(max(width, 0.5), 1), at % _COLOURS))
         x += value * scale
     return bar
-
-
-def longest_bar(all_parts: Sequence[Mapping[str, float]]) -> float:
-    """Return the largest sum of positive parts."""
-    return max((sum(value for value in parts.values() if value > 0) for parts in all_parts), default=0.0)

@@ -29,7 +29,7 @@ from devmem.text.moments import local
 from devmem.text.spelling import corrected
 from devmem.views.diagrams import participants_of, transfers_of
 from devmem.views.receipts import receipt_lines, workflow_receipt_lines
-from devmem.web import charts
+from devmem.web.charts import score_bars
 from devmem.web.desk import Desk, StoreAnswer
 from devmem.web.guard import CSRF_FIELD, MAX_BODY, PageGuard
 from devmem.web.languages import Language, language_of, translated
@@ -148,17 +148,12 @@ class Pages:
     def _card_of(self, answer: StoreAnswer, asked: Question) -> dict[str, Any]:
         """Return an answer with the bars of its hits, for the template; one without hits with whose items fit."""
         report: SearchReport = answer.report
-        scored = [(hit, hit.parts or {"score": hit.score}) for hit in report.hits]
-        most = charts.longest_bar([parts for _, parts in scored])
         is_empty = not report.hits and not answer.error
         return {
             "answer": answer,
             "asked": asked,
             "question": corrected(asked.query, report.corrected),
-            "hits": [
-                (hit, charts.score_bar(parts, most), near)
-                for (hit, parts), near in zip(scored, answer.near, strict=True)
-            ],
+            "hits": list(zip(report.hits, score_bars(report.hits), answer.near, strict=True)),
             "elsewhere": self._desk.elsewhere(asked, answer.store) if is_empty else [],
         }
 
@@ -270,9 +265,7 @@ class Pages:
             return self._missing(request, "There is no such step, or it is out of reach.")
         before = [one for one in self._desk.recalls.recalls(run=step.run, node=step.node, limit=_MOST_STEPS)
                   if one.id < step.id]  # fmt: skip
-        scored = [(entry, entry.parts or {"score": entry.score}) for entry in step.entries]
-        most = charts.longest_bar([parts for _, parts in scored])
-        bars = [(entry, charts.score_bar(parts, most)) for entry, parts in scored]
+        bars = list(zip(step.entries, score_bars(step.entries), strict=True))
         return self._page(request, "step.html", step=step, before=before[-1] if before else None, bars=bars,
                           answer=self._desk.answers([step]).get(step.id), is_here=self._is_here)  # fmt: skip
 

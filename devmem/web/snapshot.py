@@ -12,7 +12,7 @@ from typing import Final
 from devmem.errors import DataFileError
 from devmem.storage.recall_log import Recall
 from devmem.text.files import replace_file
-from devmem.web import charts
+from devmem.web.charts import score_bars
 from devmem.web.languages import Language, translated
 from devmem.web.pages import environment
 
@@ -33,13 +33,7 @@ def write_snapshot(steps: list[Recall], folder: Path, *, mask: bool = False, lan
         DataFileError: it cannot be written.
     """
     shown = _masked(steps) if mask else steps
-    bars = {
-        step.id: [
-            (entry, charts.score_bar(entry.parts, charts.longest_bar([one.parts for one in step.entries])))
-            for entry in step.entries
-        ]
-        for step in shown
-    }
+    bars = {step.id: list(zip(step.entries, score_bars(step.entries), strict=True)) for step in shown}
     page = environment().get_template("snapshot.html").render(
         steps=shown, bars=bars, run=shown[0].run if shown else None, lang=language,
         _=lambda text: translated(text, language),
