@@ -310,7 +310,7 @@ def expiry_of(expires: str | None, ttl: str | None) -> str | timedelta | None:
     if ttl is None:
         return expires
     if expires is not None:
-        raise CommandError("--expires-at and --ttl both say when it is to be forgotten; give one of them.")
+        raise CommandError("give either --expires-at or --ttl, not both.")
     from devmem.text.durations import parse_duration
 
     try:
@@ -337,7 +337,7 @@ def checked_fields(paths: Sequence[str] | None) -> tuple[str, ...] | None:
     if paths is not None and [path.lower() for path in paths] == [NEVER]:
         return ()
     if NEVER in [path.lower() for path in paths or ()]:
-        raise CommandError(f"--field {NEVER} is not a field, so it stands alone.")
+        raise CommandError(f"--field {NEVER} cannot be combined with other fields.")
     if wrong := [path for path in paths or () if not is_path(path)]:
         raise CommandError(f"--field {wrong[0]!r}: expected a path such as title, author.name or chapters[*].content.")
     return None if paths is None else tuple(paths)

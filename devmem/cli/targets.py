@@ -253,7 +253,7 @@ def period_of_options(since: str, until: str | None) -> tuple[float, float | Non
     """Return the times of `--from` and `--to`; raise `CommandError` where one is unreadable, or the second earlier."""
     start, end = seconds_of_option("--from", since), None if until is None else seconds_of_option("--to", until)
     if end is not None and end < start:
-        raise CommandError("--to: it is earlier than --from; exchange them.")
+        raise CommandError("--to is earlier than --from.")
     return start, end
 
 

@@ -95,7 +95,7 @@ def checked_address(
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        raise ValueError(f"port {port} of {host} cannot be used ({error.strerror}); choose another one") from error
+        raise ValueError(f"cannot listen on port {port} of {host}: {error.strerror}; choose another port") from error
 
 
 def _is_wildcard(host: str) -> bool:
@@ -297,7 +297,9 @@ class Guard:
         named = headers.all("host")
         found = _HOST.fullmatch(named[0]) if len(named) == 1 else None
         if found is None or _bare(found["name"]) not in self._hosts:
-            raise _RefusedError(HTTPStatus.MISDIRECTED_REQUEST, "this server has another name (--allow-host adds one)")
+            raise _RefusedError(
+                HTTPStatus.MISDIRECTED_REQUEST, "this server does not have this host name (--allow-host adds one)"
+            )
         for origin in headers.all("origin"):
             # An origin such as `null` has no host.
             if _origin_host(origin) not in self._hosts:

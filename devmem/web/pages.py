@@ -226,7 +226,7 @@ class Pages:
             try:
                 async with request.form() as form:
                     if not self._guard().is_csrf(form.get(CSRF_FIELD)):
-                        return PlainTextResponse("This form is of another page; load it again.\n", 403)
+                        return PlainTextResponse("This form belongs to another page; reload the page.\n", 403)
                     return await run_in_threadpool(change, request, form)
             except ItemNotFoundError as error:
                 return self.failed(request, error)

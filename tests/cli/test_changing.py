@@ -45,7 +45,7 @@ def test_only_the_version_that_was_read_is_replaced(notes: Path, devmem: Devmem)
     assert [one["replaced"] for one in versions] == [None, versions[0]["item"]["version"]]
     read = ("--if-version", first["version"])
     assert "was changed" in devmem("update", notes, first["id"], "x", *read, code=2).stderr
-    assert "of one item" in devmem("update", notes, "--where", "metadata.key", "--trust", "1", *read, code=2).stderr
+    assert "with conditions" in devmem("update", notes, "--where", "metadata.key", "--trust", "1", *read, code=2).stderr
 
 
 def test_one_store_has_three_names(workflow: Path, devmem: Devmem) -> None:
@@ -98,7 +98,7 @@ def test_an_item_is_kept_for_a_while(notes: Path, devmem: Devmem) -> None:
     devmem("update", notes, "d1", "--expires-at", "None")
     assert "expires_at" not in shown(devmem, notes)[0]
     both = devmem("add", notes, "x", "--ttl", "1h", "--expires-at", "2100-01-01", code=2)
-    assert "--expires-at and --ttl both say" in both.stderr
+    assert "give either --expires-at or --ttl" in both.stderr
     assert (
         "--ttl 'soon': expected a duration such as 30d" in devmem("update", notes, "d1", "--ttl", "soon", code=2).stderr
     )
@@ -165,7 +165,7 @@ def test_a_person_is_asked(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["forget"], "nothing says what to forget"),
+        (["forget"], "nothing is selected"),
         (["forget", "--user", ""], "--user is empty. Is a variable not set?"),
         (["forget", "--where", "user=", "--yes"], "--where user is empty"),
         (["forget", "--user", "a", "--all-users", "--yes"], "either --user or --all-users"),
@@ -178,7 +178,7 @@ def test_a_person_is_asked(
         (["add", "x", "--user", " "], "--user is empty"),
         (["add", "x", "--time", "soon"], "not a time: 'soon'"),
         (["add", "x", "--expires", "2020-01-01"], "which is past"),
-        (["add", "-", "--lines", "--id", "a"], "--id, --key and --if-version are of one text"),
+        (["add", "-", "--lines", "--id", "a"], "--id, --key and --if-version can be used only for one text"),
     ],
 )
 def test_nothing_is_done_when_it_is_not_clear_what(

@@ -57,7 +57,7 @@ def test_context_words_the_conversation_for_its_reader(team: Path, devmem: Devme
 
 def test_other_stores_word_no_conversation(team: Path, devmem: Devmem) -> None:
     refused = devmem("context", team, "writers", code=2)
-    assert "one of type `conversation` does" in refused.stderr
+    assert "only a store of type `conversation` does" in refused.stderr
 
 
 def test_older_items_are_summarized_or_forgotten(team: Path, devmem: Devmem) -> None:
@@ -76,9 +76,9 @@ def test_older_items_are_summarized_or_forgotten(team: Path, devmem: Devmem) -> 
     ("options", "message"),
     [
         (["--keep", "1", "--matching", "tea"], "--keep is by age"),
-        (["--keep", "1", "--drop"], "--drop and --lift stand alone"),
+        (["--keep", "1", "--drop"], "--drop and --lift cannot be combined"),
         (["--drop", "--yes"], "is in no database"),
-        (["--yes"], "nothing says what to forget"),
+        (["--yes"], "nothing is selected"),
     ],
 )
 def test_what_forget_refuses(team: Path, devmem: Devmem, options: list[str], message: str) -> None:

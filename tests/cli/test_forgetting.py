@@ -117,7 +117,7 @@ def test_tombstones_are_listed_and_removed(devmem: Devmem, tmp_path: Path) -> No
     (listed,) = json.loads(devmem("list", file, "--tombstones", "--json").stdout)
     assert (listed["texts"], listed["sentences"]) == (1, 1)
     assert listed["id"][:8] in devmem("list", file, "--tombstones").stdout
-    assert "stand alone" in one_paragraph(devmem("forget", file, "--lift", "a", "--user", "ann", code=2))
+    assert "cannot be combined" in one_paragraph(devmem("forget", file, "--lift", "a", "--user", "ann", code=2))
     assert "no erasure 'zzzz' is recorded" in one_paragraph(devmem("forget", file, "--lift", "zzzz", code=2))
     assert "1 text may be stored again" in devmem("forget", file, "--lift", listed["id"][:8]).stdout
     assert devmem("list", file, "--tombstones", "--json").stdout.strip() == "[]"

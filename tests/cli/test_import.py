@@ -88,7 +88,7 @@ def test_an_import_of_a_folder_never_stops_at_a_file(devmem: Devmem, tmp_path: P
     ]
     assert read["items"] == 1
     (folder / "c.jsonl").unlink()
-    assert "none of the files could be read" in devmem("import", store, folder, code=2).stderr
+    assert "no file could be read" in devmem("import", store, folder, code=2).stderr
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_the_store_is_found_by_its_entry_point_and_runs_in_a_workflow(devmem: De
         (["9x", "--plugin", "store"], "'9x' cannot be the name of a store type"),
         (["class", "--plugin", "store"], "use small letters, digits and _"),
         (["--plugin", "store"], "name the plugin"),
-        (["notes", "--plugin", "store", "--model", "m"], "stand alone"),
+        (["notes", "--plugin", "store", "--model", "m"], "cannot be combined"),
     ],
 )
 def test_what_cannot_be_made_is_refused(devmem: Devmem, words: list[str], message: str) -> None:

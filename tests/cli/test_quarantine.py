@@ -45,5 +45,5 @@ def test_it_is_approved_or_rejected(team: Path, devmem: Devmem) -> None:
     devmem("forget", team, "notes", "--id", "CoinSpring", "--yes")
     assert json.loads(devmem("list", team, "notes", "--quarantined", "--json").stdout) == []
     assert "not in quarantine" in devmem("update", team, "notes", "Lumen", "--approve", code=2).stderr
-    assert "stand alone" in devmem("update", team, "notes", "Lumen", "x", "--approve", code=2).stderr
-    assert "--reason is of" in devmem("update", team, "notes", "Lumen", "x", "--reason", "x", code=2).stderr
+    assert "cannot be combined" in devmem("update", team, "notes", "Lumen", "x", "--approve", code=2).stderr
+    assert "--reason requires" in devmem("update", team, "notes", "Lumen", "x", "--reason", "x", code=2).stderr

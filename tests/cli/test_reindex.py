@@ -73,7 +73,7 @@ def test_what_is_left_waits_when_the_provider_stops(
     service.script = [embed, embed, failing(400)]
     stopped = devmem("reindex", path, "notes", code=1)
     assert "64 of 100 items embedded by openai:m" in stopped.stdout
-    assert "error: 36 items still wait: the provider stopped answering. Run it again." in stopped.stderr
+    assert "error: 36 items still wait because the provider stopped answering; run the command again." in stopped.stderr
     service.script = [embed]
     assert "36 of 100 items embedded" in devmem("reindex", path, "notes").stdout
     assert "0 of 100 items embedded" in devmem("reindex", path, "notes").stdout

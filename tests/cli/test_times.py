@@ -94,5 +94,8 @@ def test_other_texts_are_refused_with_the_forms(devmem: Devmem, tmp_path: Path) 
 def test_a_difference_between_times_in_the_wrong_order_is_refused(devmem: Devmem, tmp_path: Path) -> None:
     file = tmp_path / "notes.db"
     devmem("add", file, "The venue is booked.")
-    assert "exchange them" in devmem("history", file, "--from", "tomorrow", "--to", "yesterday", code=2).stderr
+    assert (
+        "--to is earlier than --from"
+        in devmem("history", file, "--from", "tomorrow", "--to", "yesterday", code=2).stderr
+    )
     assert "add" in devmem("history", file, "--from", "yesterday", "--to", "tomorrow").stdout

@@ -84,7 +84,7 @@ def validate(
         raise CommandError("name a workflow (YAML).")
     elif kind in (_Format.PLAN, _Format.MERMAID):
         if len(files) > 1:
-            raise CommandError("a plan is of one workflow: name one FILE.")
+            raise CommandError("a plan shows one workflow: name one FILE.")
         found = plan_of_file(files[0])
         if terminal.as_json:
             terminal.json(found)

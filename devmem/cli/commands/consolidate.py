@@ -89,7 +89,7 @@ def consolidate(
     if summarize or renew or facts is not None:
         merges = dry_run or ignore or digest_before is not None or archive_before is not None or max_trust is not None
         if merges or (summarize, renew, facts is not None).count(True) > 1:
-            raise CommandError("--summarize, --renew and --facts stand alone: each is another step.")
+            raise CommandError("--summarize, --renew and --facts cannot be combined with other options.")
         if facts is not None:
             _extract_facts(terminal, place, whole=facts is _Facts.ALL)
             return
@@ -100,7 +100,7 @@ def consolidate(
         terminal.answer(answer, f"{place.store}: {count:,} {what}")
         return
     if max_trust is not None and archive_before is None:
-        raise CommandError("--max-trust is of --archive-before.")
+        raise CommandError("--max-trust requires --archive-before.")
     rule = None
     if archive_before is not None:
         before = seconds_of_option("--archive-before", archive_before)
@@ -148,9 +148,11 @@ def _print(terminal: Terminal, store: str, done: Consolidation, *, dry_run: bool
     if dry_run:
         _print_plan(terminal, done)
     if not done.recalls_known:
-        terminal.report("note", "no log tells what agents were shown (`record_recalls`): age and trust decide alone")
+        terminal.report("note", "what agents were shown was not recorded (`record_recalls`): only age and trust decide")
     if done.unsupported:
-        terminal.report("note", f"{done.unsupported:,} sentences of the model left out: no turn says so")
+        terminal.report(
+            "note", f"{done.unsupported:,} sentences of the model were left out because no turn supports them"
+        )
     into = f"{number_of(done.removed, 'item')} merged into {len(done.merges):,} of {done.items:,}"
     if dry_run:
         terminal.print(f"{store}: {into.replace(' merged', ' would be merged')}{_others_text(done)}")

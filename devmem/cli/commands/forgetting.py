@@ -119,7 +119,7 @@ def forget(
     selects = bool(ids) or keep is not None or any(named.values()) or not selection.is_empty()
     if drop or lift:
         if (drop and lift) or selects or tombstone or dry_run or (drop and terminal.as_json):
-            raise CommandError("--drop and --lift stand alone; the first takes everything.")
+            raise CommandError("--drop and --lift cannot be combined with other options that select items.")
         place = find_store(terminal, memory, [store] if store else [], session or DEFAULT_SESSION)
         if lift:
             _lift(terminal, place, lift)
@@ -147,7 +147,7 @@ def _request(
     is_named = any(value is not None for value in named.values())
     if not ids and not is_named and where.everything() and keep is None and not selection.all_users:
         raise CommandError(
-            "nothing says what to forget: give --id, --user, --agent, --conversation, --where, --after, --before, "
+            "nothing is selected: give --id, --user, --agent, --conversation, --where, --after, --before, "
             "--matching, --source, --run, --trace or --keep; --all-users alone forgets everything."
         )
     if source is not None and where.source_name is not None:

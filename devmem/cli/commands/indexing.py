@@ -79,7 +79,7 @@ def reindex(
         devmem reindex notes.db --embedding e5
     """
     if watch and (terminal.as_json or dry_run):
-        raise CommandError("--watch runs until it is interrupted; it goes with neither --json nor --dry-run.")
+        raise CommandError("--watch runs until it is interrupted and cannot be combined with --json or --dry-run.")
     every = every_store(terminal, memory, store, session)
     if len(every) > 1:
         every = [address for address in every if isinstance(make(address), Indexing)]
@@ -88,12 +88,14 @@ def reindex(
     made = [make(address) for address in every]
     if isinstance(made[0], Indexing):
         if field is not None or embedding is not None:
-            raise CommandError(f"--field and --embedding are of a store of items; {made[0].name!r} is made from files.")
+            raise CommandError(
+                f"--field and --embedding cannot be used for {made[0].name!r}, which is made from files."
+            )
         _index_files(terminal, made, force=force, drop_missing=drop_missing, dry_run=dry_run, watch=watch)
     elif drop_missing or dry_run or watch:
         raise CommandError(
             f"memory store {made[0].name!r} is of type {made[0].setup.store_type!r}, which is not made from files: "
-            "--drop-missing, --dry-run and --watch are of one that is."
+            "--drop-missing, --dry-run and --watch cannot be used."
         )
     else:
         place = find_store(terminal, memory, [store] if store else [], session, embedding=embedding)
@@ -183,7 +185,9 @@ def _embed_items(terminal: Terminal, place: StoreAddress, fields: tuple[str, ...
     for finding in refused_embeddings(refused):
         terminal.report("error", f"{place.store}: {finding.message}")
     if waiting := info.waiting - len(refused):
-        terminal.report("error", f"{waiting:,} items still wait: the provider stopped answering. Run it again.")
+        terminal.report(
+            "error", f"{waiting:,} items still wait because the provider stopped answering; run the command again."
+        )
     if info.waiting:
         raise typer.Exit(EXIT_PARTLY)
 

@@ -129,7 +129,7 @@ def add(
         elif len(texts) == 1 and isinstance(texts[0], str):
             outcomes = memory.add_outcomes(texts[0], id=item_id, key=key, if_version=if_version, **options)
         else:
-            raise CommandError("--id, --key and --if-version are of one text.")
+            raise CommandError("--id, --key and --if-version can be used only for one text.")
         total = store.count()
     ids = [outcome.item_id or "" for outcome in outcomes]
     new = sum(outcome.status.value != "duplicate" for outcome in outcomes)
@@ -192,12 +192,14 @@ def update(
     )
     of_one = bool(changes) or len(place.words) > 1
     if (unarchive or approve) and (of_one or if_version is not None or dry_run or unarchive is approve):
-        raise CommandError("--unarchive and --approve stand alone: change the item once it is back.")
+        raise CommandError("--unarchive and --approve cannot be combined with each other or with changes of the item.")
     if reason and not approve:
-        raise CommandError("--reason is of --approve.")
+        raise CommandError("--reason requires --approve.")
     of_several = not selection.is_empty()
     if of_several and (place.words or field is not None or if_version is not None or unarchive or approve):
-        raise CommandError("an ID, --field, --if-version and --approve are of one item; conditions select several.")
+        raise CommandError(
+            "an ID, --field, --if-version, --unarchive and --approve cannot be combined with conditions."
+        )
     if dry_run and not of_several:
         raise CommandError("--dry-run counts the items that a condition such as --where selects.")
     if not (changes if of_several else place.words and (of_one or unarchive or approve)):

@@ -180,7 +180,7 @@ def backup(
         terminal.answer(answer, f"{file}: {number_of(items, 'item')}")
         return
     if force:
-        raise CommandError("--force is of --restore; a copy never replaces a file.")
+        raise CommandError("--force requires --restore; a backup never replaces an existing file.")
     require_file(file, "back it up with its server (`pg_dump`), or write one store into a file with `devmem copy`")
     items = backups.back_up(file, copy)
     try:

@@ -81,7 +81,7 @@ def log_of(memory: MemoryBase, name: str) -> InteractionLog:
     """
     if not isinstance(memory, InteractionLog):
         raise CommandError(
-            f"memory store {name!r} keeps no interactions, as one of type `conversation` does; "
+            f"memory store {name!r} keeps no interactions; only a store of type `conversation` does; "
             "`devmem list` shows its items."
         )
     return memory
@@ -131,13 +131,11 @@ def log(
     draws = drawing is not None or output is not None
     if shown or step is not None:
         if draws or words or trace is not None or full or not selection.is_empty() or len(ids or ()) > 1:
-            raise CommandError(
-                "--shown and --step are of a workflow; with them go --run, --node, one --id and --limit."
-            )
+            raise CommandError("--shown and --step can be combined only with --run, --node, --limit and one --id.")
         _shown(terminal, memory, session, step, run, node, next(iter(ids or ()), None), newest)
         return
     if run is not None or node is not None:
-        raise CommandError("--run and --node are of --shown.")
+        raise CommandError("--run and --node require --shown.")
     usage = "MEMORY [STORE] [CONVERSATION]"
     place = find_store(terminal, memory, words or (), session, most=1, usage=usage, reading=True)
     if not draws and (ids or newest is not None or not selection.is_empty()):

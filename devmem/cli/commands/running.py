@@ -96,7 +96,7 @@ class _Printer:
             report_left_out(terminal, count, store=store)
         for node in result.nodes:
             for call in node.tool_calls if self._each else ():
-                told = f"{node.node!r} wants to call the tool {call.name!r}: devmem calls none"
+                told = f"{node.node!r} requested the tool {call.name!r}, but devmem calls no tools"
                 terminal.report("warning", told)
             for failure in node.failures:
                 terminal.report("error", str(failure))
@@ -329,7 +329,7 @@ def run(
         devmem run devall.yaml --chat extractive --embedding none --input "Hello."
     """
     if stream and (show_memory or terminal.as_json):
-        raise CommandError("--stream prints answers while they come; it goes with neither --json nor --show-memory.")
+        raise CommandError("--stream cannot be combined with --json or --show-memory.")
     workflow = load(terminal, file)
     check_session(workflow, session)
     nodes = [each.id for each in workflow.nodes]

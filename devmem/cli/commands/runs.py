@@ -145,7 +145,7 @@ def history(
         devmem history team.yaml notes --run 5f2c
     """
     if (bool(place.words), since is not None, run is not None).count(True) != 1 or (until and since is None):
-        raise CommandError("give the ID of an item, or --from, with --to where it is not now, or --run.")
+        raise CommandError("give the ID of an item, --from (optionally with --to), or --run.")
     with opened_existing(terminal, place, looking=True) as store:
         versions = versions_of(store)
         if place.words:

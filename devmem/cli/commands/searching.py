@@ -236,7 +236,9 @@ def context(
     where = selection.visible
     with opened_if_written(terminal, place) as found:
         if found is not None and not isinstance(found, PromptContext):
-            raise CommandError(f"memory store {place.store!r} words no conversation; one of type `conversation` does.")
+            raise CommandError(
+                f"memory store {place.store!r} keeps no conversation; only a store of type `conversation` does."
+            )
         text = ""
         if found is not None:
             text = found.context(

@@ -215,10 +215,12 @@ def init(
     from devmem.models.model_files import package_folder
 
     if remove and agent is None:
-        raise CommandError("--remove is of --agent: name the coding agent.")
+        raise CommandError("--remove requires --agent, which names the coding agent.")
     if agent is not None or plugin is not None:
         if (agent and plugin) or store is not None or model is not None or language is not None:
-            raise CommandError("--agent and --plugin stand alone; --store, --model and --language are of a workflow.")
+            raise CommandError(
+                "--agent and --plugin cannot be combined with each other or with --store, --model or --language."
+            )
         if agent is not None:
             _write_agent(terminal, agent, file, remove=remove)
         elif plugin is not None:

@@ -152,7 +152,7 @@ def import_data(
         elif terminal.as_json:
             terminal.json({"files": read})
     if len(files) > 1 and not any("format" in one for one in read):
-        raise CommandError("none of the files could be read.")
+        raise CommandError("no file could be read.")
     if any("error" in one or "unusable" in one for one in read):
         raise typer.Exit(EXIT_PARTLY)
 
@@ -189,7 +189,7 @@ def _columns(options: Sequence[str], encoding: str | None) -> dict[str, str]:
     try:
         "".encode(encoding or "utf-8")
     except LookupError as error:
-        raise CommandError(f"--encoding {encoding!r}: there is no such encoding of texts.") from error
+        raise CommandError(f"--encoding {encoding!r}: unknown encoding.") from error
     columns = {}
     for option in options:
         key, equals, name = option.partition("=")
@@ -376,7 +376,7 @@ def copy(
         _copy_by_rules(terminal, Path(places[0]), into, session)
         return
     if into is not None:
-        raise CommandError("--into is of a workflow alone, whose rules say what to copy.")
+        raise CommandError("--into can be used only for a workflow alone, whose rules say what to copy.")
     if len(places) == _IN_ONE_WORKFLOW:
         workflow = load(terminal, Path(places[0]))
         source, target = (StoreAddress(workflow=workflow, store=name, session=session) for name in places[1:])
@@ -388,7 +388,7 @@ def copy(
         target = StoreAddress(workflow=declared, store=store, session=session)
         names = location_without_credentials(places[0]), location_without_credentials(places[1])
     else:
-        raise CommandError("expected FROM TO, two memories, or FILE FROM TO, a workflow and two of its stores.")
+        raise CommandError("expected two memories (FROM TO), or a workflow and two of its stores (FILE FROM TO).")
     _copy(terminal, source, target, names)
 
 
@@ -475,9 +475,10 @@ def _show_missing(terminal: Terminal, report: CopyReport) -> None:
     if report.unseen:
         listed = ", ".join(report.unseen[:_SHOWN])
         terminal.report(
-            "error", f"{len(report.unseen):,} item(s) were taken but are not there yet ({listed}); run it again"
+            "error",
+            f"{len(report.unseen):,} item(s) were written but cannot be read back yet ({listed}); repeat the command",
         )
     for item_id, reason in list(report.skipped.items())[:_SHOWN]:
-        terminal.report("error", f"{item_id} was not taken: {reason}")
+        terminal.report("error", f"{item_id} was not copied: {reason}")
     if len(report.skipped) > _SHOWN:
-        terminal.report("error", f"and {len(report.skipped) - _SHOWN:,} more were not taken; `--json` names them all")
+        terminal.report("error", f"and {len(report.skipped) - _SHOWN:,} more were not copied; `--json` names them all")
