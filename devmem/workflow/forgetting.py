@@ -21,7 +21,6 @@ from devmem.model.filters import Filter
 from devmem.model.interactions import Interaction
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.results import html_table
-from devmem.plugins import StoreRegistry, registry
 from devmem.recording.forwarder import records_in, send_records
 from devmem.recording.log import InteractionLog
 from devmem.storage.connections import is_in_rows, tables_of
@@ -161,7 +160,6 @@ class WorkflowForgetting:
         *,
         session: str | None = None,
         stores: Mapping[str, MemoryBase] = _NONE,
-        types: StoreRegistry = registry,
     ) -> None:
         """Find the stores; nothing is opened yet.
 
@@ -170,7 +168,6 @@ class WorkflowForgetting:
             session: the only session whose files are meant; None means all of them.
             stores: stores that are open already, by name, such as those of a runner; they are of `session`, or else of
                 the usual one.
-            types: where store types are looked up.
 
         Raises:
             SessionNameError: the session's name cannot be used.
@@ -178,8 +175,7 @@ class WorkflowForgetting:
             ConfigError: a placeholder in the configuration of a store has no value.
             PluginError: the type of a store cannot be used.
         """
-        self._workflow, self._types = workflow, types
-        self._given = stores
+        self._workflow, self._given = workflow, stores
         self._usual = session or DEFAULT_SESSION
         folder = session_folder(workflow, self._usual)
         names = [name for name in session_names(folder.parent) if name != DEFAULT_SESSION]
@@ -381,7 +377,7 @@ class WorkflowForgetting:
         known: set[Path] = set()
         for session in self._sessions:
             for declaration in self._workflow.memory:
-                store = make_store(self._workflow, declaration.name, session=session, types=self._types)
+                store = make_store(self._workflow, declaration.name, session=session)
                 files = list(store.files())
                 own = {file for file in files if file not in known or file.name == STATE_FILE}
                 is_usual = session == self._usual
@@ -412,7 +408,7 @@ class WorkflowForgetting:
 
     @contextmanager
     def _made(self, name: str, session: str) -> Iterator[MemoryBase]:
-        store = make_store(self._workflow, name, session=session, types=self._types)
+        store = make_store(self._workflow, name, session=session)
         try:
             if isinstance(store, CollectionMemory):
                 # Neither the model is needed, nor what loading does beside opening, such as indexing files.

@@ -213,25 +213,22 @@ def load_workflow(
     return config.load_workflow(path, types, environ=environ)
 
 
-def check_workflow(
-    path: str | Path, *, types: StoreRegistry = registry, environ: Mapping[str, str] | None = None
-) -> reading.WorkflowCheck:
+def check_workflow(path: str | Path, *, environ: Mapping[str, str] | None = None) -> reading.WorkflowCheck:
     """Check a workflow file, ours or DevAll's: findings instead of errors, and a closer look than loading it takes.
 
     Stores of types that are not devmem's are opened to find out whether their code works; no other store is.
 
     Args:
         path: the YAML file.
-        types: where store types are looked up.
         environ: values for placeholders; None takes the process's environment.
     """
-    check = reading.check_workflow(path, types, environ=environ)
+    check = reading.check_workflow(path, registry, environ=environ)
     found: list[Finding] = []
     for each in check.workflow.memory if check.workflow is not None else ():
-        if check.workflow is None or not is_foreign(types.get(each.type).factory):
+        if check.workflow is None or not is_foreign(registry.get(each.type).factory):
             continue
         try:
-            store = make_store(check.workflow, each.name, types=types)
+            store = make_store(check.workflow, each.name)
             try:
                 load_store(store, looking=True)
             finally:
@@ -255,9 +252,7 @@ def records_of(store: MemoryBase, folder: Path) -> tuple[Path, str]:
     return folder / STATE_FILE, store.name
 
 
-def examine_workflow(
-    workflow: Workflow, session: str = DEFAULT_SESSION, types: StoreRegistry = registry
-) -> Iterator[tuple[str, FileReport]]:
+def examine_workflow(workflow: Workflow, session: str = DEFAULT_SESSION) -> Iterator[tuple[str, FileReport]]:
     """Yield a report of each file that a workflow's stores keep, with the store's name; nothing is changed.
 
     The name is empty for the files of state, which have what waits for any of them: the session's own file, and that of
@@ -270,7 +265,7 @@ def examine_workflow(
     for declaration in workflow.memory:
         name = declaration.name
         try:
-            store = make_store(workflow, name, session=session, types=types)
+            store = make_store(workflow, name, session=session)
             try:
                 yield from ((name, report) for report in store.examine())
                 file, waiting = records_of(store, folder)

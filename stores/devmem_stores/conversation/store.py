@@ -181,7 +181,6 @@ class ConversationMemory(FactKeepingMemory):
         max_tokens: int = 2000,
         top_k: int = 100,
         language: Language | None = None,
-        view: ViewConfig | None = None,
     ) -> str:
         """Return what an agent may know of the latest interactions, for a prompt: a sentence each, oldest first.
 
@@ -191,9 +190,8 @@ class ConversationMemory(FactKeepingMemory):
             max_tokens: maximum number of estimated tokens; the newest stay, the first that does not fit is shortened.
             top_k: maximum number of records.
             language: of the sentences; None takes the store's.
-            view: what is seen; None takes the store's.
         """
-        options = view or self.config.view
+        options = self.config.view
         chosen = RecordSelection(
             agent=None if options.all_agents else options.agent_id or agent,
             counterparts=frozenset(options.memory_types),
