@@ -5,23 +5,21 @@ from __future__ import annotations
 from tests.collection_suite.agreement import Agreeing
 from tests.collection_suite.archive import ArchiveSuite
 from tests.collection_suite.concurrency import Sharing
-from tests.collection_suite.conditions import Comparing
 from tests.collection_suite.content import Content
 from tests.collection_suite.conversations import Conversing
 from tests.collection_suite.deletion import Forgetting
-from tests.collection_suite.durability import Keeping
+from tests.collection_suite.durability import Keeping, Updating
 from tests.collection_suite.embeddings import Embedding
 from tests.collection_suite.erasure import ErasureOfHistories
 from tests.collection_suite.fields import FieldsOfVersions, RecordingFields, SearchingFields
-from tests.collection_suite.filters import Filtering
-from tests.collection_suite.finished_runs import FinishedRuns
+from tests.collection_suite.filters import Comparing, Filtering
 from tests.collection_suite.fixtures import OpenCollection
 from tests.collection_suite.listing import Listing
 from tests.collection_suite.ranking import RankingEvidence
+from tests.collection_suite.runs import FinishedRuns
 from tests.collection_suite.search import Searching
 from tests.collection_suite.selection import RankingChoice
 from tests.collection_suite.tombstones import TombstoneSuite
-from tests.collection_suite.updates import Updating
 
 __all__ = ["ArchiveSuite", "CollectionSuite", "OpenCollection", "TombstoneSuite", "VersionSuite"]
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from devmem.models.minilm import find_model, read_vocabulary
-from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embedder
+from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, Vector, open_embedder
 from tests.models.service import ChatService
 
 OpenMiniLM = Callable[..., Embedder]
@@ -52,3 +55,13 @@ def open_openai(service: ChatService) -> OpenOpenAI:
         return open_embedder(config, shared=False)
 
     return opened
+
+
+_FILE = Path(__file__).with_name("golden_minilm.json")
+
+
+def read_golden() -> tuple[list[str], Vector]:
+    """Return the texts and their vectors, shape (texts, 384)."""
+    entries = json.loads(_FILE.read_text("utf-8"))
+    rows = [np.frombuffer(base64.b64decode(entry["vector"]), dtype="<f4") for entry in entries]
+    return [entry["text"] for entry in entries], np.stack(rows)

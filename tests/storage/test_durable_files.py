@@ -1,10 +1,11 @@
-"""Durability against a loss of power: how SQLite is told to sync, and the order in which files are replaced."""
+"""Files: synced against a loss of power, replaced in order, and readable by their owner only."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 
 from devmem import MemoryItem
 from devmem.errors import CollectionDamagedError
-from devmem.storage import Durability, JsonCollection, Outbox, SqliteCollection
+from devmem.storage import Durability, JsonCollection, Outbox, SearchQuery, SqliteCollection
+from devmem.testing import HashEmbedder
 
 
 class _Spied(sqlite3.Connection):
@@ -84,3 +86,52 @@ def test_a_file_that_ends_within_a_page_is_refused_and_left_unchanged(tmp_path: 
     with pytest.raises(CollectionDamagedError, match="cut off"):
         SqliteCollection(file)
     assert file.read_bytes() == whole[:-100]
+
+
+Notes = Callable[..., list[MemoryItem]]
+
+
+@pytest.fixture(autouse=True)
+def lenient_umask() -> Iterator[None]:
+    """Let everybody read what is created without a mode."""
+    before = os.umask(0o000)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {file.name: stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()}
+
+
+def test_every_file_of_a_new_store_is_its_owners(tmp_path: Path, notes: Notes, embedder: HashEmbedder) -> None:
+    path = tmp_path / "store.db"
+    collection = SqliteCollection(path, model=embedder.identity)
+    collection.add(notes(0, 300))
+    collection.search(SearchQuery(text="note"))
+    assert modes(tmp_path).keys() >= {"store.db", "store.db-wal", "store.db-shm"}
+    assert set(modes(tmp_path).values()) == {0o600}
+    collection.close()
+    assert set(modes(tmp_path).values()) == {0o600}
+
+
+def test_an_existing_file_keeps_its_mode(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    SqliteCollection(path).close()
+    path.chmod(0o640)
+    collection = SqliteCollection(path)
+    collection.add([MemoryItem(content_summary="tea")])
+    assert set(modes(tmp_path).values()) == {0o640}
+    collection.close()
+
+
+def test_a_json_file_and_an_outbox(tmp_path: Path) -> None:
+    JsonCollection(tmp_path / "memory.json").add([MemoryItem(content_summary="tea")])
+    outbox: Outbox[str] = Outbox(tmp_path / "box.db", dump=str, load=str)
+    outbox.put({"1": "tea"})
+    outbox.close()
+    assert modes(tmp_path) == dict.fromkeys(["memory.json", "memory.json.lock", "box.db"], 0o600)
+    (tmp_path / "box.db").chmod(0o640)
+    again: Outbox[str] = Outbox(tmp_path / "box.db", dump=str, load=str)
+    again.put({"2": "tea"})
+    again.close()
+    assert modes(tmp_path)["box.db"] == 0o640

@@ -1,4 +1,4 @@
-"""A store's `index: {fields: [...]}` searches the items' metadata beside their text."""
+"""A store's `index:` block: fields of the metadata that are searched, and how vectors are searched."""
 
 from __future__ import annotations
 
@@ -107,3 +107,22 @@ def test_a_json_file_has_its_fields_in_its_items(opened: Open, caplog: pytest.Lo
     assert opened("store.json").get(["book"])[0].indexed_fields == ("title",)
     opened("store.json", index={"fields": ["genre"]}).reindex()
     assert "'notes': items of this kind of file keep the fields that they were written with" in caplog.text
+
+
+MANY = 1700
+
+
+@pytest.mark.parametrize("search", ["exact", "approximate"])
+def test_the_index_block(make_store: MakeStore, search: str) -> None:
+    """A store of moderate size is searched approximately when that is asked for, and finds the same."""
+    store = make_store(
+        SimpleMemory, embedder=HashEmbedder(dimension=32), memory_path="store.db", index={"search": search}
+    )
+    store.add([MemoryItem(id=str(n), content_summary=f"note {n} about rain") for n in range(MANY)])
+    assert [item.id for item in store.retrieve("", "note 77 about rain", top_k=1)] == ["77"]
+    collection = store.collection
+    assert isinstance(collection, SqliteCollection)
+    indexes = collection.database.follower.indexes
+    indexes.wait_for_build()
+    assert indexes.approximate == (search == "approximate")
+    assert [item.id for item in store.retrieve("", "note 77 about rain", top_k=1)] == ["77"]

@@ -1,13 +1,15 @@
-"""A store searches for what is meant by a misspelled word, and says so."""
+"""A store searches for what is meant by a misspelled word, and by what asks something, and says so."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import devmem
 from devmem import MemoryItem
 from devmem.errors import EmbeddingUnavailableError
 from devmem.models.embedder import TokenEmbedding
@@ -105,3 +107,16 @@ def test_the_embedding_of_what_was_typed_stays_where_the_other_fails(opened: Ope
 def test_it_can_be_switched_off(opened: Open, embedder: Embedder | None) -> None:
     store = opened(embedder, spelling=False)
     assert corrections(store) == {}
+
+
+MESSAGE = "We were on the cold lake for hours! By the way, when does my sister arrive?"
+
+
+def test_records_like_another_share_any_of_its_words(tmp_path: Path) -> None:
+    with devmem.open(tmp_path / "notes.db", embedding=None) as memory:
+        memory.add("We swam in the cold lake for hours.", id="lake")
+        memory.add("My sister arrives by train.", id="train")
+        memory.add(MESSAGE, id="message")
+        assert [hit.id for hit in memory.search(MESSAGE, limit=3)] == ["train", "message", "lake"]
+        # Every word counts here, of which the lake has more.
+        assert [hit.id for hit in memory.search(like="message", limit=2)] == ["lake", "train"]

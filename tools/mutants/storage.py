@@ -37,7 +37,10 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/connections.py",
         old='connection.execute("PRAGMA journal_mode = WAL")',
         new='connection.execute("PRAGMA journal_mode = MEMORY")',
-        tests=("tests/storage/test_transactions.py", "tests/storage/test_lost_files.py"),
+        tests=(
+            "tests/storage/test_transactions.py",
+            "tests/storage/test_unusable_places.py::test_a_database_without_the_log_of_its_commits",
+        ),
     ),
     Change(
         name="erasure-keeps-versions",
@@ -125,7 +128,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/sqlite/database.py",
         old="if beside.is_file() and beside.stat().st_size:",
         new="if False and beside.stat().st_size:",
-        tests=("tests/storage/test_lost_files.py",),
+        tests=("tests/storage/test_unusable_places.py::test_a_database_that_is_gone_beside_its_log",),
     ),
     Change(
         name="cut-off-file",
@@ -157,7 +160,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/text/files.py",
         old="OWNER_ONLY: Final = 0o600",
         new="OWNER_ONLY: Final = 0o644",
-        tests=("tests/storage/test_file_modes.py", "tests/text/test_atomic_write.py"),
+        tests=("tests/storage/test_durable_files.py", "tests/text/test_atomic_write.py"),
     ),
     Change(
         name="leftover-in-use",

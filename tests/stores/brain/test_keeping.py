@@ -11,9 +11,11 @@ import pytest
 from devmem import DevmemError, Filter, MemoryItem, MemoryWritePayload, Scope
 from devmem.errors import MessageError
 from devmem.messages import AIMessage, Message
+from devmem.storage import EraseRequest
 from devmem.stores import WriteStatus
 from devmem.testing import FailingChat
 from devmem_stores.brain import BrainMemory
+from tests.command_line import run_devmem
 
 from .conftest import MakeBrain, lose_states
 from .redis_server import RedisServer
@@ -168,3 +170,16 @@ def test_of_the_same_message_from_many_threads_one_is_taken(make_brain: MakeBrai
 def test_what_is_no_message_is_refused(make_brain: MakeBrain) -> None:
     with pytest.raises(MessageError, match="takes a message or a text"):
         make_brain().brain().add_talk(3)  # type: ignore[arg-type]
+
+
+def test_an_erased_message_stays_out(make_brain: MakeBrain, tmp_path: Path) -> None:
+    """The backup has the conversation as it was, and the tombstones beside the file tell what is gone since."""
+    store = make_brain()
+    store.brain().add_talk("The door code is 4711-Zeta.")
+    store.brain().add_talk("Tea is at three.")
+    run_devmem("backup", tmp_path / "memory.db", tmp_path / "saved.db")
+    store.erase_selected(EraseRequest(text="4711-Zeta", tombstone=True))
+    store.close()
+    run_devmem("backup", tmp_path / "memory.db", tmp_path / "saved.db", "--restore", "--force")
+    history = make_brain().brain().history
+    assert [message.content for message in history] == ["Tea is at three."]

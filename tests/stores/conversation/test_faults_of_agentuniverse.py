@@ -16,6 +16,7 @@ from devmem.recording import (
 )
 from devmem.stores import MemoryQuery
 from devmem_stores.conversation import ConversationMemory
+from devmem_stores.conversation.agentuniverse import from_agentuniverse
 from devmem_stores.conversation.items import RecordSelection, sentence
 from tests.conftest import MakeStore
 from tests.stores.interactions import BOT, record
@@ -89,3 +90,34 @@ def test_a17_what_is_added_is_there_at_once_with_all_of_its_parts(store: Convers
         store.record([one])
         assert store.log("c")[-1] == one
     assert len(store.log("c")) == 3
+
+
+ROW = {
+    "id": "1",
+    "conversation_id": "c",
+    "trace_id": "t",
+    "source": "ann",
+    "source_type": "user",
+    "target": "rag",
+    "target_type": "agent",
+    "type": "output",
+    "content": "Because.",
+    "metadata": {"timestamp": "2024-05-06T07:08:09", "pair_id": "agent_1", "params": "{}"},
+    "additional_args": {"x": 1},
+}
+
+
+def test_an_answer_goes_from_the_answerer_to_the_asker() -> None:
+    answer = from_agentuniverse(ROW)
+    assert (answer.source.name, answer.target.name, answer.kind) == ("rag", "ann", InteractionKind.OUTPUT)
+    assert (answer.conversation, answer.trace, answer.pair_id, answer.extras) == ("c", "t", "agent_1", {"x": 1})
+    assert answer.to_json()["timestamp"] == "2024-05-06T07:08:09.000000+00:00"
+    question = from_agentuniverse({**ROW, "type": "input"})
+    assert (question.source.name, question.target.name) == ("ann", "rag")
+
+
+def test_a_row_that_is_none_says_why() -> None:
+    with pytest.raises(ValueError, match="not 'chat'"):
+        from_agentuniverse({**ROW, "type": "chat"})
+    with pytest.raises(ValueError, match="expected a time, found None"):
+        from_agentuniverse({**ROW, "metadata": {}})

@@ -11,6 +11,8 @@ from devmem.errors import Level
 from devmem.workflow import check_workflow
 from devmem_stores.file import FileConfig
 
+from .conftest import Folder, names
+
 WORKFLOW = """
 memory:
   - name: docs
@@ -61,3 +63,16 @@ def test_writing_to_it_is_a_warning(tmp_path: Path) -> None:
     assert "stores of type 'file' are read-only" in str(warning)
     file.write_text(WORKFLOW.format(config="file_sources: [{path: docs}]", write="false"))
     assert not [one for one in check_workflow(file).findings if one.level is Level.WARNING]
+
+
+def test_the_index_of_devall_is_left_alone(folder: Folder) -> None:
+    file = folder.base / "index.json"
+    file.write_text('{"file_metadata": {}, "contents": [], "config": {"chunk_size": 500}}')
+    before = file.read_bytes()
+    store = folder.load(index_path="index.json")
+    assert names(store) == ["docs/guide.md"]
+    assert file.read_bytes() == before
+    assert (folder.base / "index.db").exists()
+    assert folder.embedded
+    folder.reload(store, index_path="index.json")
+    assert folder.embedded == []

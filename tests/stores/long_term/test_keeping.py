@@ -12,8 +12,7 @@ from devmem.errors import CollectionError
 from devmem.messages import AIMessage, Message, UserMessage
 from devmem.testing import HashEmbedder
 
-from .angles import AngleEmbedder
-from .conftest import OpenStore
+from .conftest import AngleEmbedder, OpenStore
 
 
 class Review:

@@ -13,8 +13,7 @@ from devmem.messages import UserMessage
 from devmem.stores import WriteStatus
 from devmem.testing import FailingEmbedder, ManualClock
 
-from .angles import AngleEmbedder, angle_of
-from .conftest import OpenStore
+from .conftest import AngleEmbedder, OpenStore, angle_of
 
 
 @pytest.mark.parametrize("dimension", [2, 384, 1536])

@@ -24,8 +24,7 @@ from devmem.testing import HashEmbedder, ManualClock
 from devmem_stores.long_term import LongTermConfig, LongTermMemory
 from tests.strategies import messages
 
-from .angles import AngleEmbedder
-from .conftest import OpenStore
+from .conftest import AngleEmbedder, OpenStore
 
 IDEA = "Write a cli snake game, said at 0 degrees"
 SAME_IDEA = "A game of snake on the command line, said at 5 degrees"
