@@ -7,8 +7,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any, Final, TextIO
 from unicodedata import category
@@ -155,7 +155,7 @@ class Terminal:
 
     def table(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()) -> None:
         """Print a table whose last column is the text; no cell is cut. Where a program reads it, a row is a line."""
-        from devmem.cli.progress import arranged, plain_lines
+        from devmem.cli.tables import arranged, plain_lines
 
         cells = [[one_line(cell) for cell in row] for row in rows]
         if self.out.is_terminal:
@@ -164,15 +164,30 @@ class Terminal:
         for line in plain_lines(head, cells):
             self.print(line)
 
+    @contextmanager
     def progress(
         self, description: str, total: int | None, *, shown: bool = True, in_bytes: bool = False
-    ) -> AbstractContextManager[Progress]:
-        """Show a bar with one task until the block ends, where a person watches."""
-        from devmem.cli.progress import progress_bar
+    ) -> Iterator[Progress]:
+        """Show a bar with one task until the block ends, where a person watches.
+
+        `total` is the number of steps, None where it is not known.
+        """
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
 
         # On the terminal that answers are printed to, so that they appear above the bar.
         console = self.out if self.out.is_terminal else self.err
-        return progress_bar(console, description, total, shown=shown, in_bytes=in_bytes)
+        done = DownloadColumn() if in_bytes else MofNCompleteColumn()
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), done, TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
+            bar.add_task(one_line(description), total=total)
+            yield bar
 
 
 _NEGLIGIBLE: Final = 0.0005

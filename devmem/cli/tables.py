@@ -1,54 +1,18 @@
-"""A progress bar, shown where a person watches."""
+"""Tables on a terminal, and as lines for programs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Final
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
 from rich.console import Console, Group, JustifyMethod, RenderableType
 from rich.padding import Padding
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeRemainingColumn,
-    TransferSpeedColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
-from devmem.text.display import one_line
-
-
-class _Rate(ProgressColumn):
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.speed:,.0f}/s" if task.speed else "", style="dim")
-
-
-@contextmanager
-def progress_bar(
-    console: Console, description: str, total: int | None, *, shown: bool, in_bytes: bool = False
-) -> Iterator[Progress]:
-    """Show a bar with one task until the block ends; `total` is the number of steps, None when it is not known."""
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        *((DownloadColumn(), TransferSpeedColumn()) if in_bytes else (MofNCompleteColumn(), _Rate())),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as bar:
-        bar.add_task(one_line(description), total=total)
-        yield bar
-
-
-LEAST_TEXT: Final = 40
+_LEAST_TEXT: Final = 40
 """Columns of the terminal that the text of a table gets at least."""
 _GAP: Final = 3
 """Columns of the terminal between two cells."""
@@ -70,7 +34,7 @@ def arranged(console: Console, head: Sequence[str], rows: Sequence[Sequence[str]
     cells = [[row[at] for at in kept] for row in rows]
     fixed = sum(max(cell_len(line[at]) for line in [names, *cells]) + _GAP for at in range(len(names) - 1))
     longest = max((cell_len(row[-1]) for row in cells if row), default=0)
-    if console.width - fixed - _GAP >= min(LEAST_TEXT, longest):
+    if console.width - fixed - _GAP >= min(_LEAST_TEXT, longest):
         return Group(_table(names, cells, numbers))
     has_text = len(head) - 1 in kept
     return Group(*(line for row in cells for line in _entry(names, row, has_text=has_text)))
