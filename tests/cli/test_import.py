@@ -328,8 +328,6 @@ def test_a_zip_file_and_a_folder_and_a_pattern_are_imported(devmem: Devmem, tmp_
             "mails.mbox",
             "mbox: 4 records, all usable; from 2024-05-01 .* to 2024-05-03 .*; speakers: Ann Müller \\(2\\), ben@",
         ),
-        ("calendar.ics", "ics: 4 records, all usable; from 2025-06-02 .* to 2025-11-03"),
-        ("page.html", "html: 5 records, all usable; from 2024-05-01 .* to 2024-05-01"),
         (
             "table.csv",
             "csv: 2 records, all usable; from 2024-05-01 .* to 2024-05-02 .*; speakers: Ann \\(1\\), Ben \\(1\\)",

@@ -61,9 +61,6 @@ def test_what_is_not_there_and_a_store_that_records_nothing(devmem: Devmem, tmp_
     assert "nothing is recorded of trace 'other'" in devmem("log", file, "global", "--trace", "other", code=2).stderr
     assert "keeps no interactions" in devmem("log", file, "board", "c1", code=2).stderr
 
-
-def test_what_a_log_cannot_show_is_refused(devmem: Devmem, tmp_path: Path) -> None:
-    file = record(tmp_path)
     assert "add --format" in devmem("log", file, "global", "--user", "ann", code=2).stderr
     assert "--trace shows one trace" in devmem("log", file, "global", "c1", "--trace", "t1", code=2).stderr
 

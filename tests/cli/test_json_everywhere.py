@@ -57,9 +57,5 @@ def test_an_indexing(devmem: Devmem, tmp_path: Path) -> None:
     assert (plan["new"], plan["unchanged"]) == ([], 1)
 
 
-def test_a_validation(devmem: Devmem, workflow: Path) -> None:
-    assert printed(devmem, "validate", workflow)["files"][0]["valid"] is True
-
-
 def test_every_user_may_be_asked_for_where_every_user_is_shown(devmem: Devmem, notes: Path) -> None:
     assert printed(devmem, "list", notes, "--all-users") == printed(devmem, "list", notes)

@@ -54,28 +54,24 @@ def test_messages_say_it_themselves() -> None:
     ]
 
 
-def test_messages_that_a_store_keeps_say_it_too() -> None:
+def test_other_items_say_it_by_their_message_their_record_or_their_speaker() -> None:
     form = dump_message(AIMessage("done", sent_from="Bob", send_to=["Ann"], cause_by="Write"))
     plain = dump_message(UserMessage("hi"))
+    record: dict[str, JsonValue] = {"source": "agent", "target": "user", "type": "output"}
+    summary = Provenance(name="compressor", parents=("a", "b"))
     assert told(
         MemoryItem(content_summary="Bob: done", metadata={"message": form}, event_time=1.0),
         MemoryItem(content_summary="hi", metadata={"message": plain}, event_time=2.0),
+        MemoryItem(content_summary="42", metadata=record, event_time=3.0),
+        MemoryItem(content_summary="Mara: hi", metadata={"speaker": "Mara"}, event_time=4.0),
+        MemoryItem(content_summary="a summary", provenance=summary, event_time=5.0),
     ) == [
         ("Bob", "Ann", "Write", "Bob: done"),
         ("user", "<all>", "metagpt.actions.add_requirement.UserRequirement", "hi"),
+        ("agent", "user", "output", "42"),
+        ("Mara", "<all>", "", "Mara: hi"),
+        ("compressor", "<all>", "a, b", "a summary"),
     ]
-
-
-def test_conversation_records_name_source_and_target() -> None:
-    item = MemoryItem(content_summary="42", metadata={"source": "agent", "target": "user", "type": "output"})
-    assert told(item) == [("agent", "user", "output", "42")]
-
-
-def test_imported_utterances_go_to_everyone() -> None:
-    item = MemoryItem(content_summary="Mara: hi", metadata={"speaker": "Mara"})
-    assert told(item) == [("Mara", "<all>", "", "Mara: hi")]
-    made = MemoryItem(content_summary="a summary", provenance=Provenance(name="compressor", parents=("a", "b")))
-    assert told(made) == [("compressor", "<all>", "a, b", "a summary")]
 
 
 def exchanged(node: str, received_from: str, asked: str, answered: str, *, run: str, at: float) -> MemoryItem:
