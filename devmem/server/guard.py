@@ -281,7 +281,7 @@ class Guard:
                 await self._app(scope, receive, send)
             return
         try:
-            headers = _Headers(scope["headers"])
+            headers = scope["headers"]
             self._check_host(headers)
             token = await self._token(scope, headers)
             if token is not None:
@@ -294,13 +294,13 @@ class Guard:
             await _answer(refusal, send)
 
     def _check_host(self, headers: _Headers) -> None:
-        named = headers.all("host")
+        named = _values(headers, b"host")
         found = _HOST.fullmatch(named[0]) if len(named) == 1 else None
         if found is None or _bare(found["name"]) not in self._hosts:
             raise _RefusedError(
                 HTTPStatus.MISDIRECTED_REQUEST, "this server does not have this host name (--allow-host adds one)"
             )
-        for origin in headers.all("origin"):
+        for origin in _values(headers, b"origin"):
             # An origin such as `null` has no host.
             if _origin_host(origin) not in self._hosts:
                 raise _RefusedError(HTTPStatus.FORBIDDEN, "pages of this origin may not use this server")
@@ -308,7 +308,7 @@ class Guard:
     async def _token(self, scope: Scope, headers: _Headers) -> Token | None:
         if self._tokens is None or scope["path"] in self._public:
             return None
-        given = headers.all("authorization")
+        given = _values(headers, b"authorization")
         kind, _, secret = given[0].partition(" ") if len(given) == 1 else ("", "", "")
         try:
             # The file is read again where it has changed, which may wait for the disk.
@@ -330,7 +330,7 @@ class Guard:
         if method in ("GET", "HEAD", "OPTIONS"):
             return receive
         too_large = _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"more than {self._limits.body:,} bytes")
-        length = headers.all("content-length")
+        length = _values(headers, b"content-length")
         if length and length[0].isdecimal() and (len(length[0]) > 18 or int(length[0]) > self._limits.body):
             raise too_large
         parts: list[Message] = []
@@ -355,12 +355,11 @@ class Guard:
         return replay
 
 
-class _Headers:
-    def __init__(self, raw: Collection[tuple[bytes, bytes]]) -> None:
-        self._raw = raw
+_Headers: TypeAlias = Collection[tuple[bytes, bytes]]
 
-    def all(self, name: str) -> list[str]:
-        return [value.decode("latin-1") for key, value in self._raw if key.lower() == name.encode()]
+
+def _values(headers: _Headers, name: bytes) -> list[str]:
+    return [value.decode("latin-1") for key, value in headers if key.lower() == name]
 
 
 def _bare(host: str) -> str:

@@ -170,8 +170,10 @@ def run_hook(terminal: Terminal, when: HookTime, memory: str) -> None:
     try:
         payload = json.load(sys.stdin)
         if when is HookTime.END:
-            done = session_end(memory, payload)
-        elif Path(memory).exists() and (block := session_start(memory, payload)):
+            # Nothing is stored twice, so the whole transcript is given each time.
+            command = [sys.executable, "-m", "devmem", "import", memory, str(payload["transcript_path"])]
+            done = subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode  # noqa: S603 - no shell
+        elif Path(memory).exists() and (block := _recalled(memory, payload)):
             terminal.print(block)
     except (DevmemError, ValueError, KeyError) as error:
         terminal.report("error", f"the hook of the session's {when}: {type(error).__name__}: {error}")
@@ -180,7 +182,7 @@ def run_hook(terminal: Terminal, when: HookTime, memory: str) -> None:
     raise typer.Exit(min(done, 1))
 
 
-def session_start(memory: str, payload: Mapping[str, Any]) -> str:
+def _recalled(memory: str, payload: Mapping[str, Any]) -> str:
     """Return what an agent is told when a session begins: the block of what is remembered of its project."""
     project = Path(str(payload.get("cwd") or (payload.get("workspace_roots") or ["."])[0])).name
     with open_memory(memory) as opened:
@@ -188,9 +190,3 @@ def session_start(memory: str, payload: Mapping[str, Any]) -> str:
     # Cursor takes JSON, the others text.
     is_cursor = payload.get("hook_event_name") == "sessionStart"
     return json.dumps({"additional_context": block}) if is_cursor and block else block
-
-
-def session_end(memory: str, payload: Mapping[str, Any]) -> int:
-    """Remember what is new in the session whose transcript an agent names, and return the exit code."""
-    command = [sys.executable, "-m", "devmem", "import", memory, str(payload["transcript_path"])]
-    return subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode  # noqa: S603 - no shell
