@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from tests.collection_suite.agreement import Agreeing
 from tests.collection_suite.archive import ArchiveSuite
-from tests.collection_suite.concurrency import Sharing
 from tests.collection_suite.content import Content
 from tests.collection_suite.conversations import Conversing
 from tests.collection_suite.deletion import Forgetting
-from tests.collection_suite.durability import Keeping, Updating
+from tests.collection_suite.durability import Keeping, Sharing, Updating
 from tests.collection_suite.embeddings import Embedding
 from tests.collection_suite.erasure import ErasureOfHistories
 from tests.collection_suite.fields import FieldsOfVersions, RecordingFields, SearchingFields

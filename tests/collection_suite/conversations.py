@@ -9,8 +9,7 @@ import pytest
 
 from devmem import Filter, Scope
 from devmem.storage import Collection, SearchQuery, Weights
-from tests.collection_suite.fixtures import EMBEDDER, Opening
-from tests.collection_suite.queries import PLAIN, add_encoded, asked, found, turn
+from tests.collection_suite.fixtures import EMBEDDER, PLAIN, Opening, add_encoded, asked, found, turn
 
 _TALKS = {
     "cooking": ["the soup needs more salt", "add pepper to the soup", "soup again tomorrow"],

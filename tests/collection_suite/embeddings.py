@@ -20,11 +20,11 @@ from tests.collection_suite.fixtures import (
     MODEL,
     OpenCollection,
     Opening,
+    encoded,
     ids,
     item,
     waiting_item,
 )
-from tests.collection_suite.queries import encoded
 
 
 def refusal(item: MemoryItem, reason: str) -> EmbeddingRefusal:

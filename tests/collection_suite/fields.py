@@ -14,8 +14,7 @@ from devmem.storage import Collection, SearchQuery, SupportsFieldIndex, Versione
 from devmem.stores import PassageEmbeddings
 from devmem.testing import ManualClock
 from devmem.testing.abilities import needs
-from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, ids
-from tests.collection_suite.queries import encoded
+from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, encoded, ids
 from tests.collection_suite.versions import Versioning
 
 _BOOK: Final = {"title": "The night train", "chapters": [{"content": "A ticket to Oslo"}, {"content": "Snow at noon"}]}

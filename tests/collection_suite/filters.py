@@ -24,8 +24,7 @@ from devmem.storage import (
     starts_with,
 )
 from devmem.stores import Provenance, SourceKind
-from tests.collection_suite.fixtures import EMBEDDER, Opening, ids, item
-from tests.collection_suite.queries import NOW, add_encoded, asked
+from tests.collection_suite.fixtures import EMBEDDER, NOW, Opening, add_encoded, asked, ids, item
 
 _PARTS = [part.name for part in fields(Scope)]
 _KEYS = [

@@ -12,17 +12,22 @@ from devmem import Filter, MemoryContentSnapshot, MemoryItem, Scope
 from devmem.search.spelling import SpellingCheck
 from devmem.storage import Collection, Ranking, SearchQuery, passages_of
 from devmem.testing.abilities import needs
-from tests.collection_suite.fixtures import EMBEDDER, MODEL, OpenCollection, Opening, item, waiting_item
-from tests.collection_suite.queries import (
+from tests.collection_suite.fixtures import (
+    EMBEDDER,
+    MODEL,
     NOW,
     PLAIN,
+    OpenCollection,
+    Opening,
     add_encoded,
     asked,
     encoded,
     explained,
     found,
+    item,
     record,
     turn,
+    waiting_item,
 )
 
 

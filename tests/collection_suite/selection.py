@@ -9,8 +9,7 @@ import pytest
 from devmem import Filter, Scope
 from devmem.storage import Collection, Ranking, SearchQuery, Unique
 from devmem.stores import Provenance, SourceKind
-from tests.collection_suite.fixtures import Opening, item
-from tests.collection_suite.queries import PLAIN, add_encoded, asked, explained, found, turn
+from tests.collection_suite.fixtures import PLAIN, Opening, add_encoded, asked, explained, found, item, turn
 
 
 class RankingChoice(Opening):

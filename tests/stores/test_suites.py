@@ -19,7 +19,7 @@ from devmem_stores.conversation import ConversationMemory
 from devmem_stores.long_term import LongTermMemory
 from devmem_stores.role_zero import RoleZeroMemory
 from devmem_stores.simple import SimpleMemory
-from tests.stores.brain.redis_server import RedisServer
+from tests.stores.brain.conftest import RedisServer
 
 IN_SQLITE, IN_JSON, IN_MEMORY, OF_THE_SESSION = "memory.db", "memory/memory.json", None, "auto"
 

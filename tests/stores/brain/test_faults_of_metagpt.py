@@ -12,8 +12,7 @@ from devmem.messages import Message, Role
 from devmem.stores import WriteStatus
 from devmem.testing import ScriptedChat
 
-from .conftest import MakeBrain
-from .redis_server import RedisServer
+from .conftest import MakeBrain, RedisServer
 
 
 def test_b2_no_secret_is_written(

@@ -17,8 +17,7 @@ from devmem.testing import FailingChat
 from devmem_stores.brain import BrainMemory
 from tests.command_line import run_devmem
 
-from .conftest import MakeBrain, lose_states
-from .redis_server import RedisServer
+from .conftest import MakeBrain, RedisServer, lose_states
 
 
 def contents(history: list[Message]) -> list[str]:

@@ -29,11 +29,9 @@ from devmem_stores.brain import BrainMemory
 from devmem_stores.brain.config import ChatKey, RedisConfig
 from devmem_stores.brain.state import BrainState, StoredMessage, Summary, dump_state, load_state, merge, without
 
-from .conftest import MakeBrain
-from .redis_server import RedisServer
+from .conftest import MakeBrain, RedisServer
 
 KEY = "brain:ann:c"
-HERE = Path(__file__).parent
 
 
 def contents(history: list[Message]) -> list[str]:
@@ -93,9 +91,32 @@ def test_a_state_expires(make_brain: MakeBrain, redis_server: RedisServer) -> No
     assert contents(brain.history) == ["Hello", "Are you there?", "Yes"]
 
 
+_TALKING = """
+import sys
+from pathlib import Path
+from devmem.stores import StoreSetup, WriteStatus
+from devmem_stores.brain import BrainConfig, BrainMemory
+folder, url, name, count = sys.argv[1:]
+redis = {"url": url, "retry_after": 0.01} if url else None
+config = BrainConfig.model_validate({"memory_path": "memory.db", "redis": redis})
+store = BrainMemory(StoreSetup(name="brain", store_type="brain", config=config, base_dir=Path(folder)))
+store.load()
+brain = store.brain("ann", "c")
+print("ready", flush=True)
+sys.stdin.readline()
+for n in range(int(count)):
+    outcome = brain.add_talk(f"{name} says {n}")
+    assert outcome.status is WriteStatus.STORED, outcome
+    print("kept" if outcome.failure is None else "fallback", flush=True)
+store.close()
+print("end", flush=True)
+"""
+"""Adds messages to one conversation when a line comes in; `fallback` is printed where a failure is reported."""
+
+
 def started(start_script: Callable[..., Any], folder: Path, url: str, count: int) -> list[Any]:
     """Let two processes talk at once in one conversation."""
-    both = [start_script(HERE / "workers" / "talk.py", folder, url, name, count) for name in ("one", "two")]
+    both = [start_script(_TALKING, folder, url, name, count) for name in ("one", "two")]
     for process in both:
         assert process.stdout.readline() == "ready\n"
     for process in both:

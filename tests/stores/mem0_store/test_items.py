@@ -1,4 +1,4 @@
-"""Items that come back from mem0, and how they are listed and deleted."""
+"""Items that come back from mem0, and how they are listed, deleted and erased."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from devmem import Filter, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
 from devmem.errors import FilterError
+from devmem.storage import EraseRequest
 from devmem.stores import MemoryQuery, Provenance, SourceKind, WriteStatus
+from devmem.testing import ManualClock
 from devmem_stores.mem0 import Mem0Memory
 
 from .conftest import MakeStore, mem0_error
-from .fake_mem0 import FakeMem0
+from .fake_mem0 import FakeMem0, failure
 
 
 def test_times_scores_and_categories_arrive(store: Mem0Memory, fake: FakeMem0) -> None:
@@ -169,3 +172,44 @@ def test_importing_devmem_and_the_store_type_imports_no_mem0() -> None:
         "assert not {'mem0', 'httpx', 'posthog', 'qdrant_client'} & set(sys.modules), sorted(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def by_user(user: str) -> EraseRequest:
+    return EraseRequest(where=Filter(scope=Scope(user=user)))
+
+
+def test_a_users_memories_go_and_others_stay(make_store: MakeStore) -> None:
+    store = make_store(nobody=True)
+    for user in ("ann", "bob"):
+        store.add([MemoryItem(id=f"item-{user}", content_summary=f"{user} likes tea.", scope=Scope(user=user))])
+    request = by_user("ann")
+    assert [item.id for item in store.select_erasable(request)] == ["item-ann"]
+    done = store.erase_selected(request)
+    assert done.items == 1
+    assert ["history" in left.reason for left in done.residues] == [True]
+    assert list(store.get_all(request.where)) == []
+    assert [item.id for item in store.get_all(Filter(scope=Scope(user="bob")))] == ["item-bob"]
+
+
+def test_what_waits_is_never_sent(make_store: MakeStore, fake: FakeMem0, clock: ManualClock, tmp_path: Path) -> None:
+    store = make_store(nobody=True)
+    fake.faults += [failure(500) for _ in range(6)]
+    for user in ("ann", "bob"):
+        store.update(MemoryWritePayload(inputs_text=f"Quillfeather {user}", scope=Scope(user=user)))
+    waiting = store.unsent
+    assert waiting == 2
+    fake.faults.clear()
+    clock.advance(600)
+    assert store.erase_selected(by_user("ann")).items == 1
+    content = b"".join(file.read_bytes() for file in tmp_path.rglob("*.db"))
+    assert b"Quillfeather ann" not in content
+    assert b"Quillfeather bob" in content
+
+
+def test_mem0_lists_nobody_without_an_id(make_store: MakeStore) -> None:
+    """Ids of other stores are none of its own; a selection without a user cannot be answered."""
+    store = make_store(nobody=True)
+    assert store.select_erasable(EraseRequest(ids=("of-another-store",))) == []
+    assert store.derived_from(["of-another-store"]) == []
+    with mem0_error("scope"):
+        store.select_erasable(EraseRequest(text="tea"))

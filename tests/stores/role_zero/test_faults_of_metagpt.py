@@ -163,7 +163,27 @@ def test_z8_any_message_is_what_it_was(message: Message, scope: Scope) -> None:
     assert len(item.content_summary) <= 100
 
 
-WORKER = Path(__file__).parent / "workers" / "talk.py"
+_TALKING = """
+import sys
+from pathlib import Path
+from devmem.messages import UserMessage
+from devmem.stores import StoreSetup
+from devmem.testing import HashEmbedder
+from devmem_stores.role_zero import RoleZeroConfig, RoleZeroMemory
+block = {"memory_path": "roles.db", "memory_k": 5, "embedding": {"provider": "openai", "model": "testing"}}
+options = {"config": RoleZeroConfig.model_validate(block), "base_dir": Path(sys.argv[1])}
+options |= {"name": "roles", "store_type": "role_zero", "open_embedder": lambda _: HashEmbedder()}
+store = RoleZeroMemory(StoreSetup(**options))
+store.load()
+memory, number = store.role("engineer", user="ann"), int(sys.argv[2])
+while True:
+    message = UserMessage(f"message number {number}", id=str(number))
+    # Every other one with its predecessor once more, which changes nothing.
+    memory.add_batch([UserMessage("again", id=str(number - 1)), message] if number % 2 else [message])
+    print(number, flush=True)
+    number += 1
+"""
+"""Adds messages to a role's memory without end, and prints the number of each once it is stored."""
 
 
 def check_places(memory: RoleMessages) -> list[str]:
@@ -180,7 +200,7 @@ def test_kills_at_random_points(open_store: OpenStore, tmp_path: Path, start_scr
     chance = random.Random(7)
     acknowledged = -1
     for _ in range(12):
-        process = start_script(WORKER, tmp_path, acknowledged + 1)
+        process = start_script(_TALKING, tmp_path, acknowledged + 1)
         assert process.stdout is not None
         for _ in range(chance.randrange(1, 25)):
             acknowledged = int(process.stdout.readline())

@@ -1,4 +1,4 @@
-"""The rules of a `role_zero` store in a workflow: every key of the YAML file changes what a node recalls."""
+"""`role_zero` in a workflow: every key changes what a node recalls, and a node's memory is its agent's."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from typing import Any
 import pytest
 
 from devmem import (
+    Caller,
     Filter,
     Hit,
     MemoryContentSnapshot,
     MemoryManager,
     MemoryWritePayload,
     Scope,
+    WorkflowRunner,
     load_workflow,
     open_stores,
 )
 from devmem.config import Attachment
+from devmem.testing import ScriptedChat
 from devmem_stores.role_zero import RoleZeroMemory
 
 from .conftest import OpenStore
@@ -144,3 +147,46 @@ def test_ranker_orders_what_a_node_recalls(open_store: OpenStore) -> None:
     assert ranker.queries == ["launch of the app"]
     assert set(plain) == {FACT, "The launch of the other app is on May 5th."}
     assert not set(plain) & set(ranked)
+
+
+TEAM = """
+memory:
+  - {name: talk, type: role_zero, config: {memory_path: talk.db, recall: always}}
+nodes:
+  - id: keeper
+    type: agent
+    config: {AGENT, memories: [talk]}
+"""
+MOORED = "The boat is moored at pier nine."
+
+
+def run(folder: Path, agent: str, text: str, *, answer: str = "Understood.") -> list[str]:
+    """Run the workflow in a process of its own, as far as the store can tell; return what was recalled."""
+    file = folder / "team.yaml"
+    file.write_text(TEAM.replace("AGENT", agent), encoding="utf-8")
+    workflow, chat = load_workflow(file), ScriptedChat(answer)
+    with open_stores(workflow) as stores, WorkflowRunner(workflow, stores, chat_models=lambda *_: chat) as runner:
+        runner.run(text)
+    return [hit.item.content_summary for hit in chat.requests[0].recalled]
+
+
+def test_an_edited_prompt_keeps_its_memory(tmp_path: Path) -> None:
+    run(tmp_path, "role: You keep the harbour.", MOORED)
+    assert run(tmp_path, "role: You keep the harbour well.", "Where is the boat moored?") == [f"{MOORED}\nUnderstood."]
+
+
+def test_agents_with_the_same_prompt_have_their_own_memory(tmp_path: Path) -> None:
+    run(tmp_path, "agent: anna, role: You vote.", MOORED)
+    assert run(tmp_path, "agent: berta, role: You vote.", "Where is the boat moored?") == []
+
+
+def test_the_manager_says_who_asks_and_writes(open_store: OpenStore) -> None:
+    store = open_store()
+    managers = [
+        MemoryManager([Attachment(name="talk")], {"talk": store}, caller=Caller(node=node)) for node in ("a", "b")
+    ]
+    managers[0].update(MemoryWritePayload(inputs_text=MOORED))
+    found = [manager.retrieve(query="Where is the boat moored?") for manager in managers]
+    assert [result is not None for result in found] == [True, False]
+    handles = [manager.attachment("talk", Scope()) for manager in managers]
+    assert [bool(handle.search("Where is the boat moored?")) for handle in handles] == [True, False]
