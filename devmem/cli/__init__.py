@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 _SERVING: Final = frozenset({"mcp", "run", "web"})
-"""Commands that run for long, or functions of the user's in their process."""
+"""Commands that run for a long time, or that call functions of the user in this process."""
 _COLLECT_AFTER: Final = 50_000
 """Number of new objects after which the garbage collector looks for cycles; Python's default is 700."""
 _BLAS_WAIT: Final = "16"

@@ -108,7 +108,7 @@ class Terminal:
             self._is_in_line = False
 
     def waiting(self, text: str, *, shown: bool) -> AbstractContextManager[object]:
-        """Show that the command waits, until the block ends, where a person watches."""
+        """Show that the command is waiting, until the block ends, if a person is watching."""
         if not (shown and self.err.is_terminal):
             return nullcontext()
         return self.err.status(text)

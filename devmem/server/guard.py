@@ -88,7 +88,7 @@ def checked_address(
             )
         if _is_wildcard(host) and not allowed:
             raise ValueError(
-                f"{host!r} is every address of this machine: name the hosts by which clients reach it "
+                f"{host!r} means every address of this machine: name the hosts by which clients reach it "
                 "(--allow-host memory.example.org)"
             )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET

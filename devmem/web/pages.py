@@ -132,7 +132,7 @@ class Pages:
             if asked.query and not asked.node:
                 context["answers"] = [self._card_of(one, asked) for one in self._desk.ask(asked, share=share)]
             if beside and asked.node:
-                context["error"] = "what stands beside is a direct search: choose no agent, or nothing beside"
+                context["error"] = "only direct searches are compared: choose either an agent or a comparison"
             elif beside and asked.query:
                 changed = {"words_alone": True} if beside == "words" else {"as_of": beside}
                 other = asked.model_copy(update=changed)

@@ -84,7 +84,7 @@ class Transfers:
         """
         self._desk.check_writable()
         if self._desk.user is not None:
-            raise ValueError("a page of one user imports nothing: a file may hold items of others")
+            raise ValueError("a page that is bound to a user imports nothing, since a file may hold items of others")
 
     def keep(self, file: BinaryIO, name: str) -> Upload:
         """Copy a file that was sent, in pieces, into a folder that only this user reads; the upload before it goes.

@@ -100,7 +100,7 @@ def test_each_kind_of_file_is_recognised_by_itself(team: Path, devmem: Devmem) -
     for name, kind in (("devall.json", "JSON collection"), ("docs.db", "collection")):
         assert examined(devmem, team.with_name(name))[name]["kind"] == kind
     refused = devmem("doctor", team.with_name("devall.json"), "--fix", code=2)
-    assert "--fix is for the SQLite file of a collection and the URL of a store" in one_paragraph(refused)
+    assert "--fix needs the SQLite file of a collection or the URL of a store" in one_paragraph(refused)
 
 
 def test_damage_is_an_error_of_its_file_alone(team: Path, devmem: Devmem) -> None:

@@ -66,7 +66,7 @@ def consolidate(
     conversation that differ only in case, marks, articles, contractions or courtesies become one item, which tells of
     the others in its metadata. A number, a name, a negation or a word that differs makes another statement. Items that
     are pinned, have a key, or are in quarantine stay unchanged, and so do messages, and items that others were derived
-    from. Interrupted, the command begins again when it is run again.
+    from. If it is interrupted, run the command again.
 
     With `--digest-before`, each conversation that ended before gets a digest, whose sentences name their turns. With
     `--archive-before`, items of low trust that were stored before and that no agent was ever shown leave the indexes;

@@ -61,7 +61,7 @@ def reindex(
 ) -> None:
     """Bring files, embeddings and searched fields up to date.
 
-    Of a store of files, only new, changed and deleted files are processed. A file that cannot be indexed is reported,
+    In a store of files, only new, changed and deleted files are processed. A file that cannot be indexed is reported,
     and the exit code is 1. So is a source that is missing or has no file any more, such as a disk that is not mounted:
     its files stay in the index unless --drop-missing is given. Without STORE, every store of files of the workflow is
     brought up to date.

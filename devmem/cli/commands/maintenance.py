@@ -53,14 +53,14 @@ def doctor(
 ) -> None:
     """Examine what stores keep on disk, and mend it.
 
-    Of a workflow, every file of every store is examined: collections, states of conversations, and the work that
-    waits: writes, records, deliveries. A file is examined by its kind. Of a SQLite collection, rows,
-    vectors and attachments are compared with their checksums; of a store in PostgreSQL, rows, terms, vectors and
-    attachments with their items. An error is damage, a warning is work that waits.
+    For a workflow, every file of every store is examined: collections, states of conversations, and pending work
+    (writes, records, deliveries). In a SQLite collection, rows, vectors and attachments are compared with their
+    checksums; in a store in PostgreSQL, rows, terms, vectors and attachments with their items. An error means damage,
+    a warning means pending work.
 
-    The exit code is 1 when something is damaged. Nothing is changed unless `--fix` is given, and a file whose
-    structure is damaged never is; `--fix` is for the SQLite file of a collection and for a store in PostgreSQL,
-    `--salvage` for the file.
+    The exit code is 1 if something is damaged. Nothing is changed unless `--fix` is given, and a file whose structure
+    is damaged is never changed. `--fix` works on the SQLite file of a collection and on a store in PostgreSQL,
+    `--salvage` on the file.
 
     Examples:
         devmem doctor team.yaml
@@ -74,8 +74,8 @@ def doctor(
     reports, found, repaired = _examined(terminal, place, session, fix=fix, only_file=salvage is not None)
     if (fix and repaired is None) or (salvage is not None and found is None):
         raise CommandError(
-            "--fix is for the SQLite file of a collection and the URL of a store in PostgreSQL, --salvage for the "
-            f"file; {location_without_credentials(place)} is something else."
+            "--fix needs the SQLite file of a collection or the URL of a store in PostgreSQL, and --salvage the file; "
+            f"{location_without_credentials(place)} is neither."
         )
     if salvage is not None and found is not None:
         items = list(readable_items(found.path, {}))

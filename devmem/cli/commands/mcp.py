@@ -104,7 +104,8 @@ def mcp(
     """Serve a memory to MCP clients, or answer a hook of a coding agent.
 
     The tools are `recall`, `remember`, `list`, `update`, `forget`, `history` and `undo`. What they reach is fixed by
-    the options: no model can name another user. Without `--user` that is unscoped items. A missing file is created.
+    the options: no model can name another user. Without `--user`, only unscoped items are reached. A missing file is
+    created.
 
     With `--tokens` each request reaches the scope of its token. Only then may `--http` name an address that other
     machines can reach, with TLS in a proxy in front of it (`--behind-tls`) or without. Needs the extra `mcp`.

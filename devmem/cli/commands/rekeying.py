@@ -39,10 +39,10 @@ def rekey(
 ) -> None:
     """Encrypt a memory, change its key, or decrypt it.
 
-    The key that it has is that of DEVMEM_KEY or --key-file, or of the workflow's `encryption` blocks; a plain memory
-    has none. Of a workflow, the files of all its stores and sessions are changed; afterwards its `encryption` blocks
-    have to name the new key. No other process may have the memory open. Each file is replaced in one step, so that it
-    opens with one key or the other whenever the command is killed; repeated, it goes on where it stopped.
+    The current key is that of DEVMEM_KEY or --key-file, or of the workflow's `encryption` blocks; a plain memory has
+    none. For a workflow, the files of all its stores and sessions are changed; afterwards, its `encryption` blocks must
+    name the new key. No other process may have the memory open. Each file is replaced in one step, so it always opens
+    with one key or the other, even if the command is killed; run it again to continue.
 
     Examples:
         devmem rekey notes.db --new-key-file key.txt

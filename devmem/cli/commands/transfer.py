@@ -363,7 +363,7 @@ def copy(
     not exist yet becomes a store of the same type. Each item is read back and compared, and what the other store could
     not keep is reported. An interrupted copy continues when it is run again.
 
-    Of a workflow alone, agents' stores are restored from its global memory: the rules under `conversation.copies` say
+    For a workflow alone, agents' stores are restored from its global memory: the rules under `conversation.copies` say
     which records belong in which store. Existing items stay unchanged; missing ones are added.
 
     Examples:
