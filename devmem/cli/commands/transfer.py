@@ -6,8 +6,8 @@ import shutil
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, nullcontext
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -44,14 +44,12 @@ from devmem.errors import CommandError, DataFileError, DevmemError
 from devmem.memory.opening import declared_like, is_workflow
 from devmem.model.caller import DEFAULT_SESSION
 from devmem.model.conditions import Order
-from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem, Scope
 from devmem.model.times import DateOrder
 from devmem.redaction import location_without_credentials
 from devmem.stores.abilities import record_export
 from devmem.stores.archiving import count_archived
 from devmem.stores.collection_memory import CollectionMemory
-from devmem.stores.memory import MemoryBase
 from devmem.text.analysis import shorten
 from devmem.text.display import number_of, one_line
 from devmem.transfer.copy import CopyReport, copy_items
@@ -294,47 +292,25 @@ def export(
     check_anything_there(place)
     check_output(place, output)
     with opened(terminal, place, as_of=as_of, archived=archived) as source:
+        where = selection.where
         now = nullcontext(source) if as_of is None and not archived else opened(terminal, place)
-        count = _count(source, ids, newest, selection.where)
-        record = partial(_record, terminal, now, output, items=count, where=selection.where, ids=ids or ())
-        items = _recorded(pick(source, ids, newest, selection.where, order), record)
+
+        def items() -> Iterator[MemoryItem]:
+            for at, item in enumerate(pick(source, ids, newest, where, order)):
+                if at == 0:
+                    # An export that is cut off later has left with some, too.
+                    with now as store:
+                        count = len(set(ids)) if ids else min(newest or ANY_NUMBER, source.count(where))
+                        made = str(output.absolute()) if output is not None else ""
+                        if reason := record_export(store, made, items=count, where=where, ids=ids or ()):
+                            terminal.report("note", reason)
+                yield item
+
         by_suffix = _BY_SUFFIX.get(output.suffix.lower() if output else "", SnapshotFormat.JSON)
         parts = markdown_parts if (snapshot_format or by_suffix) is SnapshotFormat.MARKDOWN else json_parts
-        deliver(terminal, parts(snapshot_of(source, items)), output)
-        if as_of is None and not archived and (left := count_archived(source, selection.where)):
+        deliver(terminal, parts(snapshot_of(source, items())), output)
+        if as_of is None and not archived and (left := count_archived(source, where)):
             terminal.report("note", f"{number_of(left, 'item')} in the archive left out; `--archived` exports them")
-
-
-def _recorded(items: Iterable[MemoryItem], record: Callable[[], None]) -> Iterator[MemoryItem]:
-    """Yield items, after a call of `record` before the first: an export that is cut off has left with some, too."""
-    is_recorded = False
-    for item in items:
-        if not is_recorded:
-            record()
-            is_recorded = True
-        yield item
-
-
-def _record(
-    terminal: Terminal,
-    kept: AbstractContextManager[MemoryBase],
-    output: Path | None,
-    *,
-    items: int,
-    where: Filter,
-    ids: Sequence[str],
-) -> None:
-    made = str(output.absolute()) if output is not None else ""
-    with kept as store:
-        if reason := record_export(store, made, items=items, where=where, ids=ids):
-            terminal.report("note", reason)
-
-
-def _count(source: MemoryBase, ids: Sequence[str] | None, newest: int | None, where: Filter) -> int:
-    if ids:
-        return len(set(ids))
-    count = source.count(where)
-    return count if newest is None else min(count, newest)
 
 
 Places: TypeAlias = Annotated[
