@@ -55,7 +55,7 @@ from devmem.adapters.mcp.tools import (
 )
 from devmem.errors import DevmemError
 from devmem.memory import Memory
-from devmem.server import LOOPBACK, Allowances, Door, Guard, Limits, TokenAccess, TokenFile, checked_address, token_of
+from devmem.server import LOOPBACK, Allowances, Door, Guard, TokenAccess, TokenFile, token_of
 from devmem.server.api import OPENAPI_PATH, answer_unrouted, api_routes
 from devmem.server.connections import http_config
 from devmem.stores import LEAST_TRUST
@@ -381,13 +381,12 @@ def serve_stdio(server: MemoryServer) -> None:
 
 def serve_http(
     server: MemoryServer,
-    *,
+    bound: socket.socket,
     host: str = "127.0.0.1",
-    port: int = 8000,
-    ready: Callable[[], None] | None = None,
+    *,
     hosts: Sequence[str] = (),
-    is_confirmed: bool = False,
-    limits: Limits | None = None,
+    allowances: Allowances | None = None,
+    is_worker: bool = False,
 ) -> None:
     """Serve any number of clients at `http://HOST:PORT/mcp`, with plain HTTP/JSON at `/v1`, until the process ends.
 
@@ -396,43 +395,14 @@ def serve_http(
 
     Args:
         server: see `make_server`.
+        bound: a socket that is bound to an address of `host`, which workers have in common; see
+            `devmem.server.checked_address`.
         host: a name or address of this machine; one that others reach only with tokens.
-        port: number of the port.
-        ready: called when the address is the server's.
         hosts: further names by which clients reach the server, such as that of a proxy before it.
-        is_confirmed: whether TLS ends in a proxy before the server, or it is accepted that it is missing; matters
-            where other machines reach `host`.
-        limits: of the size and rate of requests.
-
-    Raises:
-        ValueError: see `devmem.server.checked_address`.
-    """
-    has_tokens = server.door.tokens is not None
-    with checked_address(host, port, has_tokens=has_tokens, is_confirmed=is_confirmed, allowed=hosts) as bound:
-        if ready is not None:
-            ready()
-        serve_socket(server, bound, host, hosts=hosts, allowances=Allowances(limits))
-
-
-def serve_socket(
-    server: MemoryServer,
-    bound: socket.socket,
-    host: str,
-    *,
-    hosts: Sequence[str] = (),
-    allowances: Allowances,
-    is_worker: bool = False,
-) -> None:
-    """Serve the clients of a socket, as `serve_http` does.
-
-    Args:
-        server: see `make_server`.
-        bound: a socket that is bound to an address of `host`, which workers have in common.
-        host: see `serve_http`.
-        hosts: see `serve_http`.
-        allowances: counts of the requests of tokens, which workers have in common.
+        allowances: limits and counts of the requests of tokens, which workers have in common; None takes the defaults.
         is_worker: whether others serve the same socket, so that each request is answered by itself.
     """
+    allowances = allowances or Allowances()
     app = http_app(server, host, hosts=hosts, allowances=allowances, is_worker=is_worker)
     config = http_config(
         app,

@@ -170,7 +170,7 @@ def _serve(
     workers: int,
 ) -> None:
     """Serve a memory over standard input and output, or over HTTP, until the client or the user ends it."""
-    from devmem.adapters.mcp.server import make_server, serve_socket, serve_stdio
+    from devmem.adapters.mcp.server import make_server, serve_http, serve_stdio
     from devmem.server.connections import fork_workers
 
     with ExitStack() as stack, usage_errors():
@@ -196,7 +196,7 @@ def _serve(
         if bound is None:
             serve_stdio(server)
         else:
-            serve_socket(
+            serve_http(
                 server, bound, host.strip("[]"), hosts=tuple(names), allowances=allowances, is_worker=workers > 1
             )
 
