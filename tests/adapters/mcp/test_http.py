@@ -49,7 +49,7 @@ def test_a_page_of_another_origin_may_not(memory: devmem.Memory, origin: str) ->
 def test_what_cannot_be_served_is_not_announced(devmem_command: Devmem, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        for address, words in (("0.0.0.0:8000", "proxy"), (str(port), "cannot be used")):
+        for address, words in (("0.0.0.0:8000", "proxy"), (str(port), "cannot listen")):
             output = devmem_command("mcp", tmp_path / "notes.db", "--http", address, code=2).output
             assert words in output
             assert "serving" not in output
