@@ -14,6 +14,7 @@ ATTEMPTS: list[Callable[[devmem.Memory], object]] = [
     lambda ann: ann.search("secret", where=devmem.Filter(scope=devmem.Scope(user="bob"))),
     lambda ann: ann.search("secret", where=devmem.Filter(include_unscoped=True)),
     lambda ann: ann.search("secret", agent="other"),
+    lambda ann: ann.search("secret", where=devmem.Filter(scope=devmem.Scope(agent="other"))),
     lambda ann: ann.list(user="bob"),
     lambda ann: ann.count(user=devmem.ANY),
     lambda ann: ann.add("mine now", user="bob"),
@@ -40,6 +41,14 @@ def test_asking_for_what_is_outside_is_an_error(
     with pytest.raises(ScopeError):
         attempt(ann)
     assert len(memory) == 3
+
+
+def test_only_what_is_inside_is_found_listed_and_counted(ann: devmem.Memory) -> None:
+    item_id = ann.add("The secret of ann is sugar.")
+    assert [hit.id for hit in ann.search("secret", limit=50)] == [item_id]
+    assert [record.id for record in ann.list(50)] == [record.id for record in ann] == [item_id]
+    assert len(ann) == ann.count() == 1
+    assert ann.forget(user="ann").items == 1
 
 
 def test_a_handle_without_a_user_reaches_what_is_bound_to_nobody(memory: devmem.Memory, ann: devmem.Memory) -> None:
