@@ -13,6 +13,8 @@ import pytest
 
 import devmem
 from devmem import Memory, MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
+from devmem.models import ChatModel
+from devmem.models.facts import FactModel
 from devmem.recording import Participant, ParticipantType
 from devmem.stores import FactKeepingMemory, MemoryQuery, Provenance, SourceKind
 from devmem.stores.fact_queue import FactStatus
@@ -194,6 +196,31 @@ class FactCases:
         service.script = [diet_of]
         status = caught_up(open_memory())
         assert (status.waiting, status.extracted, status.calls, status.failures) == (0, 1, 2, 0)
+
+    def test_no_call_follows_the_closing(
+        self, open_memory: Open, service: ChatService, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A model that is opened only after that is not asked: nobody would count the call."""
+        opening, opened = threading.Event(), threading.Event()
+        usual = FactModel.open
+
+        def slow(model: FactModel) -> ChatModel:
+            opening.set()
+            assert opened.wait(60)
+            return usual(model)
+
+        monkeypatch.setattr(FactModel, "open", slow)
+        memory = open_memory()
+        memory.add("My diet is vegan.", user="ann")
+        assert opening.wait(60)
+        (extracting,) = [thread for thread in threading.enumerate() if thread.name == "devmem-facts"]
+        memory.close()
+        opened.set()
+        extracting.join(60)
+        assert not service.requests
+        again = open_memory()
+        status = caught_up(again)
+        assert (status.waiting, status.extracted, status.calls) == (0, 1, len(service.requests))
 
     @pytest.mark.parametrize("text", ["", '{"facts": [{"subject": "I', "{" * 9_000])
     def test_an_unreadable_answer_is_counted(self, text: str, open_memory: Open, service: ChatService) -> None:
@@ -430,6 +457,7 @@ class TestInMemory(FactCases):
     # Closing forgets them, and two stores have nothing in common.
     test_a_model_that_is_down_costs_no_write = None  # type: ignore[assignment]
     test_a_call_that_closing_interrupts_is_counted = None  # type: ignore[assignment]
+    test_no_call_follows_the_closing = None  # type: ignore[assignment]
     test_stored_turns_are_read_on_request_alone = None  # type: ignore[assignment]
     test_two_processes_extract_each_turn_once = None  # type: ignore[assignment]
     test_a_conversation_keeps_facts_of_what_people_say = None  # type: ignore[assignment]
