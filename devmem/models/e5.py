@@ -22,7 +22,7 @@ from devmem.models.model_files import Prompts, check_digest, mapped, package_fol
 from devmem.models.transformer import WIDTH, Bert, TransformerEmbedder
 from devmem.text.files import expanded
 
-__all__ = ["Provider"]
+__all__ = ["E5Embedder"]
 
 
 _HEADER: Final = struct.Struct("<4sI7ifi")
@@ -283,7 +283,7 @@ def _help() -> str:
     )
 
 
-class Provider(TransformerEmbedder):
+class E5Embedder(TransformerEmbedder):
     """Embeds passages with multilingual-e5-small.
 
     Embedding raises `ModelNotFoundError` when the file is not on this machine, `ModelDamagedError` when it is not the

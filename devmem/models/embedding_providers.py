@@ -13,7 +13,7 @@ from devmem.config.store import ChunkStrategy, EmbeddingConfig, EmbeddingParams
 from devmem.errors import DevmemError, EmbeddingError, TextsRefusedError
 from devmem.model.items import Vector
 from devmem.models.embedder import Embedder, ModelIdentity, TokenEmbedder, TokenEmbedding, query_embedder, unit_rows
-from devmem.models.given_vectors import Provider as GivenVectors
+from devmem.models.given_vectors import GivenVectors
 from devmem.plugin_registry import PluginRegistry, callable_plugin
 from devmem.text.analysis import split_text
 

@@ -19,7 +19,7 @@ _LONGEST: Final = 100_000
 """Components of a vector."""
 
 
-class Provider:
+class GivenVectors:
     """Stands for a model that only the caller has: items and queries come with their vectors."""
 
     def __init__(self, config: EmbeddingConfig) -> None:

@@ -16,7 +16,7 @@ from devmem.models.model_files import check_digest, mapped, package_folder, read
 from devmem.models.transformer import WIDTH, Bert, TransformerEmbedder
 from devmem.text.files import expanded
 
-__all__ = ["Provider"]
+__all__ = ["MiniLMEmbedder"]
 
 
 WEIGHTS_SHA256 = "e1539b4157198f2514237be40059f61ac78b2f87a13ce0a06ea57e27bae0ea72"
@@ -204,7 +204,7 @@ _NAME = "all-MiniLM-L6-v2"
 _MAX_TOKENS = 256
 
 
-class Provider(TransformerEmbedder):
+class MiniLMEmbedder(TransformerEmbedder):
     """Embeds with all-MiniLM-L6-v2.
 
     Embedding raises `ModelNotFoundError` when the files are not on this machine, `ModelDamagedError` when they are not

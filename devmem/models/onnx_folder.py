@@ -21,7 +21,7 @@ from devmem.models.model_files import Prompts, mapped, read_json, read_prompts, 
 from devmem.models.transformer import LoadedOnce, TransformerEmbedder, open_graph, unlike
 from devmem.text.files import expanded
 
-__all__ = ["Provider"]
+__all__ = ["OnnxEmbedder"]
 
 
 _GRAPHS: Final = ("model.onnx", "onnx/model.onnx")
@@ -302,7 +302,7 @@ class _Loaded:
         )
 
 
-class Provider(TransformerEmbedder):
+class OnnxEmbedder(TransformerEmbedder):
     """Embeds passages with an exported model; its files are read at the first text.
 
     Its identity has a digest of samples of the weights and of what else changes the vectors.

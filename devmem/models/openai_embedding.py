@@ -142,7 +142,7 @@ _LONG_WAIT = 2.0
 """Seconds from which a failure is not repeated by the next caller."""
 
 
-class Provider:
+class OpenAIEmbedder:
     """Asks the service through the `openai` package; its client is made at the first text."""
 
     def __init__(self, config: EmbeddingConfig) -> None:

@@ -28,7 +28,7 @@ from devmem.models.transformer import LoadedOnce, TransformerEmbedder, unlike
 from devmem.text.files import expanded
 
 
-class Provider(TransformerEmbedder):
+class SentenceTransformersEmbedder(TransformerEmbedder):
     """Embeds with sentence-transformers, with a prefix before each text; the model is loaded at the first one."""
 
     def __init__(self, config: EmbeddingConfig) -> None:

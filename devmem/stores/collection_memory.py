@@ -37,7 +37,7 @@ from devmem.model.results import (
     WriteOutcome,
 )
 from devmem.models.embedder import CombinedEmbedder, Embedder, PassageEmbeddings, TokenEmbedder
-from devmem.models.given_vectors import Provider as GivenVectors
+from devmem.models.given_vectors import GivenVectors
 from devmem.search.query import Ranking, SearchQuery, Weights
 from devmem.search.silence import relevant_hits
 from devmem.storage.erasure import ErasePlan, EraseRequest, EraseResult, Residue, descendants, search_deleted

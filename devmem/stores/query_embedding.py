@@ -11,7 +11,7 @@ from typing import Final
 from devmem.errors import EmbeddingError
 from devmem.model.items import Vector
 from devmem.models.embedder import READABLE, Embedder, TokenEmbedding, embed_query
-from devmem.models.given_vectors import Provider as GivenVectors
+from devmem.models.given_vectors import GivenVectors
 from devmem.search.spelling import Signals, SpellingCheck
 from devmem.text.query_text import QueryText
 from devmem.text.spelling import corrected

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from devmem.config.store import EmbeddingConfig
-from devmem.models.e5 import Provider
+from devmem.models.e5 import E5Embedder
 from devmem.models.embedder import CommonDirections, sample_texts
 
 TARGET = Path("devmem/models/data/e5_common_directions.npz")
@@ -20,7 +20,7 @@ TARGET = Path("devmem/models/data/e5_common_directions.npz")
 
 def main() -> None:
     """Write the file; run from the repository's root."""
-    provider = Provider(EmbeddingConfig(provider="e5"))
+    provider = E5Embedder(EmbeddingConfig(provider="e5"))
     bert, prefix = provider.load(), provider.prompts.passage
     hidden = bert.run([bert.encode(prefix + text) for text in sample_texts()])
     texts = np.stack([tokens.mean(axis=0) for tokens in hidden])
