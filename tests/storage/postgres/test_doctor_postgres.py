@@ -117,7 +117,7 @@ def test_it_makes_no_store_and_changes_none(url: str) -> None:
         assert "there is no store" in doctor(wrong, code=1)["findings"][0]["message"]
         assert doctor(wrong, "--fix", code=1)["repaired"] == []
     result = CliRunner().invoke(app, ["doctor", url, "--salvage", "saved.json"])
-    assert (result.exit_code, "--salvage for the file" in " ".join(result.output.split())) == (2, True)
+    assert (result.exit_code, "--salvage the file" in " ".join(result.output.split())) == (2, True)
 
 
 def test_attachments_that_no_item_uses_are_deleted(url: str) -> None:
