@@ -256,11 +256,13 @@ class HostHistory:
         """Append messages with their forms, all of them or, after an error, none; one with an id of the host's once.
 
         Raises:
-            TypeError: a form is not JSON.
+            TypeError: a form is not a JSON object.
         """
         scope, now = self._memory.guard.new_scope(), self._store.setup.clock()
         items: dict[str, MemoryItem] = {}
         for (message, form), named in zip_longest(messages, ids):
+            if not isinstance(form, Mapping):
+                raise TypeError(f"the form of a message is a JSON object, not {form!r:.60}")
             item = kept_message(message, scope, now, {self._key: json.dumps(form, ensure_ascii=False)})
             # Named by it, the message is stored once even where two runs save it at the same time.
             item = replace(item, id=scoped_id([self._host, named], scope)) if named else item

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import devmem
 from devmem.adapters import hosts
-from devmem.adapters.hosts import EmbeddedTexts, require, within_tags
+from devmem.adapters.hosts import EmbeddedTexts, HostHistory, require, within_tags
 from devmem.errors import HostNotFoundError, MissingExtraError
+from devmem.messages import Message
 from devmem.testing import HashEmbedder
 
 
@@ -58,3 +60,12 @@ def test_the_text_of_a_vector_is_known_after_it_went_through_json_numbers(monkey
     texts(["one kite"])
     texts(["three kites"])
     assert (texts.text_of(first), texts.text_of(second)) == ("one kite", None), "only the last ones are kept"
+
+
+def test_a_form_that_no_history_would_show_is_refused(memory: devmem.Memory) -> None:
+    history = HostHistory("host", "host_form", memory, "s")
+    with pytest.raises(TypeError, match="a JSON object"):
+        history.add([(Message("tea"), {"role": "user"}), (Message("milk"), ["user", "milk"])])
+    assert history.forms() == []
+    history.add([(Message("tea"), {"role": "user"})])
+    assert history.forms() == [{"role": "user"}]
