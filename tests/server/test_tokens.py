@@ -120,6 +120,8 @@ def test_the_command_makes_lists_and_revokes(devmem_command: Devmem, tmp_path: P
         (("--revoke-token", "ann"), "does not exist"),
         (("--list-tokens", "--revoke-token", "ann"), "one of them alone"),
         (("notes.db", "--list-tokens"), "serve no memory"),
+        (("notes.db", "--unscoped"), "require --add-token"),
+        (("--list-tokens", "--expires", "30d"), "require --add-token"),
         ((), "name the memory"),
     ],
 )

@@ -122,6 +122,8 @@ def mcp(
         devmem mcp --add-token ann --expires 30d
         devmem mcp notes.db --http 8000 --tokens devmem-tokens.json --workers 4
     """
+    if add_token is None and (unscoped or expires is not None):
+        raise CommandError("--unscoped and --expires require --add-token.")
     if list_tokens or add_token is not None or revoke_token is not None:
         if memory is not None or sum((list_tokens, add_token is not None, revoke_token is not None)) > 1:
             raise CommandError("--add-token, --list-tokens and --revoke-token serve no memory; give one of them alone.")
