@@ -307,7 +307,7 @@ class Comparing(Opening):
         assert admitted(collection, Filter(any_of=of_ann, metadata={"to": "cy"})) == ["4"]
 
     def test_an_empty_name_is_a_name(self, collection: Collection) -> None:
-        """It is somebody else than nobody."""
+        """An empty name is a user of its own, not "no user"."""
         collection.add([note("empty", scope=Scope(user="")), note("free"), note("ann", scope=Scope(user="ann"))])
         assert admitted(collection, Filter(scope=Scope(user=""))) == ["empty"]
         assert admitted(collection, Filter(unbound=("user",))) == ["free"]
