@@ -7,9 +7,9 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -168,11 +168,27 @@ VisibleSelection: TypeAlias = Annotated[
 EverySelection: TypeAlias = Annotated[Selection, typer.Option("--all-users", help="Items of every user (the default).")]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionGroup:
+    """Base of options that belong together: each field is declared as the parameter of a command is."""
+
+    @classmethod
+    def parameters(cls) -> dict[str, tuple[Any, Any]]:
+        """Return the options by name, each with its annotation and its default."""
+        hints = get_type_hints(cls, include_extras=True)
+        return {one.name: (hints[one.name], one.default) for one in fields(cls)}
+
+    @classmethod
+    def take(cls, _terminal: Terminal, given: dict[str, Any]) -> Self:
+        """Take the options out of those that are given, and return them together."""
+        return cls(**{name: given.pop(name) for name in cls.parameters()})
+
+
 def as_typer(function: Callable[..., None]) -> Callable[..., None]:
     """Return a command as typer calls it.
 
     Parameters of the types `Terminal`, `StoreAddress` and `Selection` are replaced by the context, by the arguments and
-    options of the `Target` in the annotation, and by the options that select items.
+    options of the `Target` in the annotation, and by the options that select items; an `OptionGroup` by its fields.
     """
     arguments: dict[str, tuple[Any, Any]] = {"ctx": (typer.Context, ...)}
     options: dict[str, tuple[Any, Any]] = {}
@@ -189,6 +205,8 @@ def as_typer(function: Callable[..., None]) -> Callable[..., None]:
             options |= {option: (hint, None) for option, hint in _OPTIONS.items()}
             options |= {"all_users": (Annotated[bool, marks[0]], False)} if marks else {}
             made[name] = _selected
+        elif isinstance(kind, type) and issubclass(kind, OptionGroup):
+            arguments, made[name] = arguments | kind.parameters(), kind.take
         else:
             arguments[name] = (each.annotation, ... if each.default is each.empty else each.default)
     added = [
