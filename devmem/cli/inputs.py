@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
 import typer
 
-from devmem.cli.targets import StoreAddress, make, opened, why_empty
+from devmem.cli.targets import StoreAddress
 from devmem.cli.terminal import Terminal
 from devmem.errors import CommandError
 from devmem.model.conditions import Order
@@ -80,9 +80,9 @@ def full_ids_in_workflow(terminal: Terminal, workflow: Workflow, session: str, g
     """Return the ids of items for ids or their beginnings, in any store of a workflow; see `full_ids`."""
     found: dict[str, dict[str, str]] = {each: {} for each in given}
     for declared in workflow.memory:
-        address = StoreAddress(workflow=workflow, store=declared.name, session=session)
-        if why_empty(make(address)) is None:
-            with opened(terminal, address) as store:
+        address = StoreAddress(terminal=terminal, workflow=workflow, store=declared.name, session=session)
+        if address.why_empty() is None:
+            with address.opened() as store:
                 for each, candidates in _candidates(store, given).items():
                     found[each] |= candidates
     return _resolved(found)
@@ -174,12 +174,6 @@ Output: TypeAlias = Annotated[
 ]
 
 
-def check_anything_there(address: StoreAddress) -> None:
-    """Raise `CommandError` when nothing was ever written to the store: an empty file would be of no use."""
-    if (reason := why_empty(make(address))) is not None:
-        raise CommandError(f"{reason}; nothing was written.")
-
-
 def check_output(address: StoreAddress, output: Path | None) -> None:
     """Raise `CommandError` when the file to write is the workflow, a file of the store, or any database."""
     if output is None:
@@ -190,7 +184,7 @@ def check_output(address: StoreAddress, output: Path | None) -> None:
 
     place = Path(os.path.realpath(output))
     workflow = address.workflow
-    own = [*make(address).files(), *([workflow.file] if workflow.file is not None else [])]
+    own = [*address.make().files(), *([workflow.file] if workflow.file is not None else [])]
     if any(_is_in(place, Path(os.path.realpath(file))) for file in own):
         raise CommandError(f"{output} belongs to the memory itself and was not changed; name another file.")
     if place.is_file() and is_database(FileReader(place).head()):

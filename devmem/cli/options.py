@@ -7,13 +7,13 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_args, get_origin
 
 import typer
 
-from devmem.cli.targets import StoreAddress, seconds_of_option
+from devmem.cli.targets import OptionGroup, StoreAddress, seconds_of_option
 from devmem.cli.terminal import Terminal
 from devmem.errors import CommandError, FilterError
 from devmem.model.conditions import Operator, Scalar
@@ -166,22 +166,6 @@ VisibleSelection: TypeAlias = Annotated[
 ]
 """The selection of a command that sees only unscoped items without `--all-users`."""
 EverySelection: TypeAlias = Annotated[Selection, typer.Option("--all-users", help="Items of every user (the default).")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OptionGroup:
-    """Base of options that belong together: each field is declared as the parameter of a command is."""
-
-    @classmethod
-    def parameters(cls) -> dict[str, tuple[Any, Any]]:
-        """Return the options by name, each with its annotation and its default."""
-        hints = get_type_hints(cls, include_extras=True)
-        return {one.name: (hints[one.name], one.default) for one in fields(cls)}
-
-    @classmethod
-    def take(cls, _terminal: Terminal, given: dict[str, Any]) -> Self:
-        """Take the options out of those that are given, and return them together."""
-        return cls(**{name: given.pop(name) for name in cls.parameters()})
 
 
 def as_typer(function: Callable[..., None]) -> Callable[..., None]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias, get_type_hints
 from urllib.parse import urlencode
 
 import typer
@@ -77,14 +77,6 @@ AskedAtOption: TypeAlias = Annotated[
         "--asked-at", metavar="TIME", help="When it is asked, from which `last week` counts; with a zone, in its days."
     ),
 ]
-AsOf: TypeAlias = Annotated[
-    str | None,
-    typer.Option(
-        "--as-of",
-        metavar="TIME",
-        help="The items as they were at a time, such as 2026-06-02T14:30, yesterday or 3 days ago.",
-    ),
-]
 Archived: TypeAlias = Annotated[
     bool, typer.Option("--archived", help="The archived items, which nothing else finds; a search indexes them first.")
 ]
@@ -137,9 +129,71 @@ def check_session(workflow: Workflow, session: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OptionGroup:
+    """Base of options that belong together: each field is declared as the parameter of a command is."""
+
+    @classmethod
+    def parameters(cls) -> dict[str, tuple[Any, Any]]:
+        """Return the options by name, each with its annotation and its default."""
+        hints = get_type_hints(cls, include_extras=True)
+        return {one.name: (hints[one.name], one.default) for one in fields(cls)}
+
+    @classmethod
+    def take(cls, _terminal: Terminal, given: dict[str, Any]) -> Self:
+        """Take the options out of those that are given, and return them together."""
+        return cls(**{name: given.pop(name) for name in cls.parameters()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreState(OptionGroup):
+    """The state of a store that is shown: the current one, one of an earlier time, or its archive."""
+
+    as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--as-of",
+            metavar="TIME",
+            help="The items as they were at a time, such as 2026-06-02T14:30, yesterday or 3 days ago.",
+        ),
+    ] = None
+    archived: Archived = False
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it is the current state."""
+        return self.as_of is None and not self.archived
+
+    @contextmanager
+    def of(self, store: MemoryBase) -> Iterator[MemoryBase]:
+        """Show this state of a store for a `with` block.
+
+        Raises:
+            CommandError: the time cannot be read, or both are asked for.
+            NoVersionsError: the store keeps no versions.
+        """
+        if self.is_current:
+            yield store
+            return
+        from devmem.stores.abilities import as_of
+        from devmem.stores.archiving import archived
+
+        if self.as_of is not None and self.archived:
+            raise CommandError("give either --as-of or --archived: an earlier time has no archive.")
+        state = archived(store) if self.as_of is None else as_of(store, seconds_of_option("--as-of", self.as_of))
+        with closing(state):
+            yield state
+
+
+NOW: Final = StoreState()
+"""The current state."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAddress:
     """A store, declared by a workflow file or by the path of a file."""
 
+    terminal: Terminal
+    """Where progress and warnings are shown."""
     workflow: Workflow
     store: str
     session: str = DEFAULT_SESSION
@@ -149,84 +203,91 @@ class StoreAddress:
     words_only: bool = False
     """Whether `--embedding none` says that it has no model, which a command that writes records in the file."""
 
+    def make(self) -> MemoryBase:
+        """Return the store without opening its files; raises `DevmemError` when it is unknown or cannot be used."""
+        from devmem.workflow.stores import make_store
 
-def make(address: StoreAddress) -> MemoryBase:
-    """Return a store without opening its files; raises `DevmemError` when it is unknown or cannot be used."""
-    from devmem.workflow.stores import make_store
+        check_session(self.workflow, self.session)
+        names = [store.name for store in self.workflow.memory]
+        if self.store not in names:
+            raise unknown("store", self.store, names, file=str(self.workflow.file or "workflow"))
+        return make_store(self.workflow, self.store, session=self.session)
 
-    workflow, name = address.workflow, address.store
-    check_session(workflow, address.session)
-    names = [store.name for store in workflow.memory]
-    if name not in names:
-        raise unknown("store", name, names, file=str(workflow.file or "workflow"))
-    return make_store(workflow, name, session=address.session)
+    @contextmanager
+    def opened(self, state: StoreState = NOW, *, save: bool = False, looking: bool = False) -> Iterator[MemoryBase]:
+        """Open the store for a `with` block.
 
+        Args:
+            state: which of its states is shown.
+            save: save it at the end, as a command that only reads must not.
+            looking: open it as it is, for a command that reads items and searches none: nothing is indexed or embedded.
 
-@contextmanager
-def opened(
-    terminal: Terminal,
-    address: StoreAddress,
-    *,
-    save: bool = False,
-    looking: bool = False,
-    as_of: str | None = None,
-    archived: bool = False,
-) -> Iterator[MemoryBase]:
-    """Open one store for a `with` block.
+        Raises:
+            DevmemError: the store cannot be used.
+        """
+        from devmem.memory.opening import record_words_only
+        from devmem.plugins import plugin_errors
+        from devmem.workflow.stores import load_store
 
-    Args:
-        terminal: where progress is shown.
-        address: the store.
-        save: save it at the end, as a command that only reads must not.
-        looking: open it as it is, for a command that reads items and searches none: nothing is indexed or embedded.
-        as_of: time of `--as-of`, at which the store is shown.
-        archived: show the archived items instead, as `--archived` does.
+        with closing(self.make()) as store:
+            if looking:
+                load_store(store, looking=True)
+            else:
+                load_with_progress(self.terminal, store)
+            if save and self.words_only:
+                record_words_only(store)
+            with plugin_errors(store.setup, type(store), only_inside=True):
+                with state.of(store) as shown:
+                    yield shown
+                if save:
+                    store.save()
 
-    Raises:
-        DevmemError: the store cannot be used.
-    """
-    from devmem.memory.opening import record_words_only
-    from devmem.plugins import plugin_errors
-    from devmem.workflow.stores import load_store
+    @contextmanager
+    def opened_existing(self, *, save: bool = False, looking: bool = False) -> Iterator[MemoryBase]:
+        """Open the store as `opened` does; raises `CommandError` when nothing was ever written to it."""
+        self.check_written("; there is nothing to change" if save else "")
+        with self.opened(save=save, looking=looking) as store:
+            yield store
 
-    store = make(address)
-    try:
-        if looking:
-            load_store(store, looking=True)
-        else:
-            load_with_progress(terminal, store)
-        if save and address.words_only:
-            record_words_only(store)
-        with plugin_errors(store.setup, type(store), only_inside=True):
-            with _state_of(store, as_of, archived=archived) as shown:
-                yield shown
-            if save:
-                store.save()
-    finally:
-        store.close()
+    @contextmanager
+    def opened_if_written(self, state: StoreState = NOW, *, looking: bool = False) -> Iterator[MemoryBase | None]:
+        """Open the store as `opened` does; None, after a warning with the reason, when nothing was ever written."""
+        if (reason := self.why_empty()) is not None:
+            self.terminal.report("warning", reason)
+            yield None
+            return
+        with self.opened(state, looking=looking) as store:
+            yield store
 
+    def check_written(self, then: str = "") -> None:
+        """Raise `CommandError`, with what follows from it, when nothing was ever written to the store."""
+        if (reason := self.why_empty()) is not None:
+            raise CommandError(f"{reason}{then}.")
 
-@contextmanager
-def _state_of(store: MemoryBase, as_of: str | None, *, archived: bool) -> Iterator[MemoryBase]:
-    """Show a store as it was at the time of `--as-of`, its archived items, or the current ones, for a `with` block.
+    def why_empty(self) -> str | None:
+        """Return the reason why the store, which is not open, has no items; None when it may have some.
 
-    Raises:
-        CommandError: the time cannot be read, or both are asked for.
-        NoVersionsError: the store keeps no versions.
-    """
-    if as_of is None and not archived:
-        yield store
-        return
-    from devmem.stores.abilities import as_of as store_as_of
-    from devmem.stores.archiving import archived as archive_of
+        Nothing is made for it, neither a file nor the tables of a database.
 
-    if as_of is not None and archived:
-        raise CommandError("give either --as-of or --archived: an earlier time has no archive.")
-    state = archive_of(store) if as_of is None else store_as_of(store, seconds_of_option("--as-of", as_of))
-    try:
-        yield state
-    finally:
-        state.close()
+        Raises:
+            CollectionError: a database cannot be reached.
+        """
+        from devmem.storage.opening import file_of, inspect_location
+        from devmem.stores.config import PlaceConfig
+
+        store = self.make()
+        if not isinstance(store.setup.config, PlaceConfig):
+            return None
+        location = location_of(store)
+        if location is None:
+            return f"memory store {store.name!r} has no `memory_path`: it keeps items for one process only"
+        if (file := file_of(location)) is not None:
+            if Path(file).exists():
+                return None
+            return f"memory store {store.name!r} is empty: {file} does not exist yet{_sessions_there(store, file)}"
+        if inspect_location(location, store.name) is None:
+            return f"memory store {store.name!r} is empty: {shown_store(location, store.name)} does not exist yet"
+        return None
 
 
 def seconds_of_option(option: str, time: str) -> float:
@@ -257,17 +318,6 @@ def period_of_options(since: str, until: str | None) -> tuple[float, float | Non
     return start, end
 
 
-@contextmanager
-def opened_existing(
-    terminal: Terminal, address: StoreAddress, *, save: bool = False, looking: bool = False
-) -> Iterator[MemoryBase]:
-    """Open one store as `opened` does; raises `CommandError` when nothing was ever written to it."""
-    if (reason := why_empty(make(address))) is not None:
-        raise CommandError(f"{reason}; there is nothing to change." if save else f"{reason}.")
-    with opened(terminal, address, save=save, looking=looking) as store:
-        yield store
-
-
 def check_lasting(store: MemoryBase, lost: str) -> None:
     """Raise `CommandError` when a store keeps its items for this process only, so that `lost` would be lost."""
     from devmem.stores.config import PlaceConfig
@@ -285,49 +335,6 @@ def location_of(store: MemoryBase) -> str | None:
 
     config = store.setup.config
     return store.setup.location(config.memory_path) if isinstance(config, PlaceConfig) else None
-
-
-@contextmanager
-def opened_if_written(
-    terminal: Terminal,
-    address: StoreAddress,
-    *,
-    looking: bool = False,
-    as_of: str | None = None,
-    archived: bool = False,
-) -> Iterator[MemoryBase | None]:
-    """Open one store as `opened` does; None, after a warning with the reason, when nothing was ever written to it."""
-    if (reason := why_empty(make(address))) is not None:
-        terminal.report("warning", reason)
-        yield None
-        return
-    with opened(terminal, address, looking=looking, as_of=as_of, archived=archived) as store:
-        yield store
-
-
-def why_empty(store: MemoryBase) -> str | None:
-    """Return the reason why a store that is not open has no items; None when it may have some.
-
-    Nothing is made for it, neither a file nor the tables of a database.
-
-    Raises:
-        CollectionError: a database cannot be reached.
-    """
-    from devmem.storage.opening import file_of, inspect_location
-    from devmem.stores.config import PlaceConfig
-
-    if not isinstance(store.setup.config, PlaceConfig):
-        return None
-    location = location_of(store)
-    if location is None:
-        return f"memory store {store.name!r} has no `memory_path`: it keeps items for one process only"
-    if (file := file_of(location)) is not None:
-        if Path(file).exists():
-            return None
-        return f"memory store {store.name!r} is empty: {file} does not exist yet{_sessions_there(store, file)}"
-    if inspect_location(location, store.name) is None:
-        return f"memory store {store.name!r} is empty: {shown_store(location, store.name)} does not exist yet"
-    return None
 
 
 def _sessions_there(store: MemoryBase, file: str) -> str:
@@ -423,7 +430,12 @@ def every_store(terminal: Terminal, memory: str, store: str | None, session: str
         return [find_store(terminal, memory, [store] if store else [], session, reading=True)]
     workflow = load(terminal, Path(memory))
     check_session(workflow, session)
-    return [StoreAddress(workflow=workflow, store=each.name, session=session) for each in workflow.memory]
+    return stores_of(terminal, workflow, [each.name for each in workflow.memory], session)
+
+
+def stores_of(terminal: Terminal, workflow: Workflow, names: Sequence[str], session: str) -> list[StoreAddress]:
+    """Return the addresses of stores of a workflow."""
+    return [StoreAddress(terminal=terminal, workflow=workflow, store=name, session=session) for name in names]
 
 
 def require_file(path: Path, advice: str) -> None:
@@ -495,7 +507,9 @@ def find_store(
     if not least <= len(rest) <= most:
         problem = "missing" if len(rest) < least else "too many"
         raise CommandError(f"{problem} arguments: expected {usage}, and {memory} is the MEMORY.")
-    return StoreAddress(workflow=workflow, store=store, session=session, words=rest, words_only=embedding == "none")
+    return StoreAddress(
+        terminal=terminal, workflow=workflow, store=store, session=session, words=rest, words_only=embedding == "none"
+    )
 
 
 def _declared(terminal: Terminal, place: str, embedding: str | None, *, reading: bool) -> tuple[Workflow, str]:

@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.inputs import short_run
-from devmem.cli.targets import JsonTerminal, Place, StoreAddress, check_lasting, opened_existing, seconds_of_option
+from devmem.cli.targets import JsonTerminal, Place, StoreAddress, check_lasting, seconds_of_option
 from devmem.cli.terminal import Terminal
 from devmem.errors import CommandError
 from devmem.model.items import MemoryItem
@@ -93,7 +93,7 @@ def consolidate(
         if facts is not None:
             _extract_facts(terminal, place, whole=facts is _Facts.ALL)
             return
-        with opened_existing(terminal, place, save=True) as opened:
+        with place.opened_existing(save=True) as opened:
             count, total = (len(renew_stale(opened)) if renew else opened.compress()), opened.count()
         what = "renewed" if renew else "summarized"
         answer = {"store": place.store, what: count, "items": total}
@@ -107,7 +107,7 @@ def consolidate(
         rule = ArchiveRule(before=before, max_trust=MAX_TRUST if max_trust is None else max_trust)
     digested = None if digest_before is None else seconds_of_option("--digest-before", digest_before)
     with (
-        opened_existing(terminal, place, looking=dry_run) as opened,
+        place.opened_existing(looking=dry_run) as opened,
         terminal.progress(f"reading {place.store}", opened.count()) as bar,
     ):
         done = consolidate_store(
@@ -189,7 +189,7 @@ def _line(item: MemoryItem) -> str:
 
 def _extract_facts(terminal: Terminal, place: StoreAddress, *, whole: bool) -> None:
     """Extract the facts of the turns that wait, or of all turns without facts, and print the counts."""
-    with opened_existing(terminal, place, save=True) as store:
+    with place.opened_existing(save=True) as store:
         check_lasting(store, "its facts")
         if not isinstance(store, FactKeepingMemory) or (status := store.fact_status()) is None:
             raise CommandError(

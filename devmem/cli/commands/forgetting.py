@@ -31,8 +31,6 @@ from devmem.cli.targets import (
     find_store,
     load,
     location_of,
-    make,
-    opened_existing,
     shown_store,
 )
 from devmem.cli.terminal import Terminal, can_ask, item_date
@@ -201,7 +199,7 @@ def _forget_in_store(
     yes: bool,
 ) -> None:
     """Forget items of one store, after asking, and print the receipt."""
-    with opened_existing(terminal, place, save=True) as store:
+    with place.opened_existing(save=True) as store:
         scope, ids = request.where.scope, request.ids and tuple(full_ids(store, request.ids))
         trace = scope.trace and full_scope_id(store, "trace", scope.trace)
         where = replace(request.where, scope=replace(scope, trace=trace))
@@ -265,7 +263,7 @@ def _print(terminal: Terminal, items: Sequence[MemoryItem], derived: Container[s
 
 def _lift(terminal: Terminal, place: StoreAddress, ids: Sequence[str]) -> None:
     """Remove tombstones, so that the store takes their texts again."""
-    with opened_existing(terminal, place, save=True) as store:
+    with place.opened_existing(save=True) as store:
         kept = tombstones_of(store)
         known = [each.id for each in kept.tombstones()]
         chosen = None if list(ids) == [_ALL] else [whole_id("erasure", one, known) for one in ids]
@@ -276,7 +274,7 @@ def _lift(terminal: Terminal, place: StoreAddress, ids: Sequence[str]) -> None:
 
 def _drop(terminal: Terminal, place: StoreAddress, *, yes: bool) -> None:
     """Drop a store of a database, after asking."""
-    location = location_of(make(place))
+    location = location_of(place.make())
     if location is None or file_of(location) is not None:
         raise CommandError(f"memory store {place.store!r} is in no database; delete its files, or forget its items.")
     shown = shown_store(location, place.store)

@@ -23,10 +23,8 @@ from devmem.cli.targets import (
     find_store,
     index_with_progress,
     location_of,
-    make,
     plan_text,
     report_text,
-    why_empty,
 )
 from devmem.cli.terminal import Terminal
 from devmem.config.store import IndexConfig
@@ -82,10 +80,10 @@ def reindex(
         raise CommandError("--watch runs until it is interrupted and cannot be combined with --json or --dry-run.")
     every = every_store(terminal, memory, store, session)
     if len(every) > 1:
-        every = [address for address in every if isinstance(make(address), Indexing)]
+        every = [address for address in every if isinstance(address.make(), Indexing)]
         if not every:
             raise CommandError(f"{memory}: no store in this workflow is made from files; name another STORE.")
-    made = [make(address) for address in every]
+    made = [address.make() for address in every]
     if isinstance(made[0], Indexing):
         if field is not None or embedding is not None:
             raise CommandError(
@@ -161,13 +159,13 @@ def _changes(plan: IndexPlan) -> Iterator[str]:
 
 def _embed_items(terminal: Terminal, place: StoreAddress, fields: tuple[str, ...] | None, *, force: bool) -> None:
     """Embed the items of a store, and print how many; end the command with `EXIT_PARTLY` where some still wait."""
-    kept = make(place if fields is None else _with_fields(place, fields))
+    place = place if fields is None else _with_fields(place, fields)
+    kept = place.make()
     config = kept.setup.config
     has_work = isinstance(config, CollectionConfig) and (config.embedding or config.index.fields) is not None
     if not isinstance(kept, CollectionMemory) or not has_work:
         raise CommandError(f"memory store {place.store!r} has no `embedding:`, so there is nothing to embed.")
-    if (reason := why_empty(kept)) is not None:
-        raise CommandError(f"{reason}; there is nothing to embed.")
+    place.check_written("; there is nothing to embed")
     try:
         # The items are counted without asking for the model that made their embeddings.
         with closing(kept.open_collection(claim=False)) as collection:

@@ -40,17 +40,14 @@ from devmem.cli.options import (
 )
 from devmem.cli.targets import (
     ANY_NUMBER,
+    NOW,
     Archived,
-    AsOf,
     JsonTerminal,
     ReadPlace,
     StoreAddress,
+    StoreState,
     Target,
     check_lasting,
-    make,
-    opened,
-    opened_existing,
-    opened_if_written,
 )
 from devmem.cli.terminal import Terminal, date_text, item_date, zoned
 from devmem.errors import CommandError
@@ -119,8 +116,8 @@ def add(
     scope = named_scope(user=user, agent=agent, conversation=conversation)
     options: AddOptions = {"metadata": metadata_of(metadata), "fields": checked_fields(field), "time": time}
     options |= {"expires_at": expiry_of(expires, ttl), "history": history}
-    check_lasting(make(place), "an item")
-    with opened(terminal, place, save=True) as store, usage_errors():
+    check_lasting(place.make(), "an item")
+    with place.opened(save=True) as store, usage_errors():
         options["derived_from"] = full_ids(store, derived_from)
         whole = Memory(store)
         memory = whole.scoped(**scope) if scope else whole
@@ -206,7 +203,7 @@ def update(
         raise CommandError(f"nothing to change: give an ID, and a TEXT, {_OPTIONS} or --field.")
     named, text = (*place.words, None, None)[:2]
     answer: object
-    with opened_existing(terminal, place, save=True) as store, usage_errors():
+    with place.opened_existing(save=True) as store, usage_errors():
         memory, found = Memory(store), full_id(store, named or "")
         if of_several:
             report_hidden(terminal, store, selection.visible)
@@ -273,7 +270,7 @@ def count(
 
     found: list[tuple[Scalar | None, int]] = []
     total = 0
-    with opened_if_written(terminal, place, looking=True, archived=archived) as store, usage_errors():
+    with place.opened_if_written(StoreState(archived=archived), looking=True) as store, usage_errors():
         if store is not None:
             total = Memory(store).count(where=selection.where, user=ANY)
             found = [] if by is None else Memory(store).count(by=by, where=selection.where, user=ANY)
@@ -293,8 +290,7 @@ def list_items(
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of items.")] = 10,
     order: ListOrder = Order.STORED,
     offset: Offset = 0,
-    as_of: AsOf = None,
-    archived: Archived = False,
+    state: StoreState = NOW,
     quarantined: Annotated[
         bool, typer.Option("--quarantined", help="The items that a guard caught, which no search finds.")
     ] = False,
@@ -319,9 +315,9 @@ def list_items(
     from devmem.memory.reading import QUARANTINED
     from devmem.server.requests import StoredMemory
 
-    if sum((as_of is not None, archived, quarantined, stale, tombstones)) > 1:
+    if sum((state.as_of is not None, state.archived, quarantined, stale, tombstones)) > 1:
         raise CommandError("give one of --as-of, --archived, --quarantined, --stale and --tombstones.")
-    with opened_if_written(terminal, place, looking=True, as_of=as_of, archived=archived) as store:
+    with place.opened_if_written(state, looking=True) as store:
         if tombstones:
             _list_tombstones(terminal, store)
             return
@@ -369,8 +365,7 @@ def get(
     place: Annotated[
         StoreAddress, Target(words="ID...", about="Ids of the items.", least=1, most=ANY_NUMBER, reading=True)
     ],
-    as_of: AsOf = None,
-    archived: Archived = False,
+    state: StoreState = NOW,
 ) -> None:
     """Show whole items.
 
@@ -382,7 +377,7 @@ def get(
 
     ids: Sequence[str] = place.words
     items: Sequence[MemoryItem] = ()
-    with opened_if_written(terminal, place, looking=True, as_of=as_of, archived=archived) as store:
+    with place.opened_if_written(state, looking=True) as store:
         if store is not None:
             ids = full_ids(store, ids)
             items = store.get(ids)

@@ -12,16 +12,8 @@ import typer
 
 from devmem.cli.commands.agents import HookTime, run_hook
 from devmem.cli.failures import usage_errors
-from devmem.cli.options import AllUsers, OptionGroup, checked_name, named_scope
-from devmem.cli.targets import (
-    OptionalStore,
-    Session,
-    StoreAddress,
-    find_store,
-    make,
-    opened,
-    why_empty,
-)
+from devmem.cli.options import AllUsers, checked_name, named_scope
+from devmem.cli.targets import OptionalStore, OptionGroup, Session, StoreAddress, find_store
 from devmem.cli.terminal import Terminal, date_text, zoned
 from devmem.errors import CommandError, installed_version
 from devmem.memory.memory import Memory
@@ -208,7 +200,7 @@ def mcp(
         raise CommandError("give either --user or --all-users, not both.")
     tokens = service.token_file(reach)
     place = find_store(terminal, memory, [store] if store else [], session)
-    if (reason := why_empty(make(place))) is not None:
+    if (reason := place.why_empty()) is not None:
         if reach.read_only:
             raise CommandError(f"{reason}; there is nothing to serve read-only.")
         terminal.report("note", reason)
@@ -253,7 +245,7 @@ def _serve(
             # Before the memory is opened, which each worker does for itself.
             allowances.worker = fork_workers(service.workers)
             allowances.forget_worker()
-        kept = stack.enter_context(opened(terminal, place, save=not options.read_only))
+        kept = stack.enter_context(place.opened(save=not options.read_only))
         if is_worker and kept.info().location == ":memory:":
             raise CommandError("--workers needs a file or a database, which the processes have in common.")
         scope: dict[str, Any] = {**reach.named(), **({"user": ANY} if reach.all_users else {})}

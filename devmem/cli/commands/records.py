@@ -12,7 +12,6 @@ from devmem.cli.inputs import (
     Ids,
     Newest,
     Output,
-    check_anything_there,
     check_output,
     deliver,
     full_scope_id,
@@ -27,8 +26,6 @@ from devmem.cli.targets import (
     StoreAddress,
     find_store,
     load,
-    opened,
-    opened_existing,
 )
 from devmem.cli.terminal import Terminal, date_text, number, zoned
 from devmem.errors import CommandError
@@ -146,7 +143,7 @@ def log(
     if draws:
         _draw(terminal, place, conversation, drawing, output, ids, newest, selection.where)
         return
-    with opened_existing(terminal, place, looking=True) as store:
+    with place.opened_existing(looking=True) as store:
         if trace is None and conversation is None:
             _list(terminal, store)
         else:
@@ -207,9 +204,9 @@ def _draw(
     chosen = drawing or _BY_SUFFIX.get(output.suffix.lower() if output else "", FlowFormat.MERMAID)
     if chosen is FlowFormat.PNG and output is None and not terminal.as_json:
         raise CommandError("`--format png` needs a file: add --output FILE.png.")
-    check_anything_there(place)
+    place.check_written("; nothing was written")
     check_output(place, output)
-    with opened(terminal, place, looking=True) as source:
+    with place.opened(looking=True) as source:
         if conversation is not None:
             where &= Filter(scope=Scope(conversation=full_scope_id(source, "conversation", conversation)))
         transfers = transfers_of(pick(source, ids, newest, where))

@@ -20,10 +20,7 @@ from devmem.cli.targets import (
     Target,
     every_store,
     load_with_progress,
-    make,
-    opened_existing,
     period_of_options,
-    why_empty,
 )
 from devmem.cli.terminal import Terminal, date_text, zoned
 from devmem.errors import CommandError
@@ -112,12 +109,12 @@ def _opened(terminal: Terminal, every: Sequence[StoreAddress], *, looking: bool)
         DevmemError: a store cannot be used.
     """
     if len(every) == 1:
-        with opened_existing(terminal, every[0], looking=looking) as store:
+        with every[0].opened_existing(looking=looking) as store:
             yield {every[0].store: store}
         return
     workflow, session = every[0].workflow, every[0].session
     wanted = stores_of_runs(workflow)
-    reasons = {each.store: why_empty(make(each)) for each in every if each.store in wanted}
+    reasons = {each.store: each.why_empty() for each in every if each.store in wanted}
     written = [name for name, reason in reasons.items() if reason is None]
     if not written:
         told = "; ".join(reason for reason in reasons.values() if reason is not None)
@@ -146,7 +143,7 @@ def history(
     """
     if (bool(place.words), since is not None, run is not None).count(True) != 1 or (until and since is None):
         raise CommandError("give the ID of an item, --from (optionally with --to), or --run.")
-    with opened_existing(terminal, place, looking=True) as store:
+    with place.opened_existing(looking=True) as store:
         versions = versions_of(store)
         if place.words:
             _show_versions(terminal, store, place.words[0])

@@ -11,15 +11,14 @@ import typer
 
 from devmem.cli.options import VisibleSelection, report_hidden
 from devmem.cli.targets import (
-    Archived,
+    NOW,
     AskedAtOption,
-    AsOf,
     JsonTerminal,
     ReadPlace,
     StoreAddress,
+    StoreState,
     Target,
     asked_at_of_option,
-    opened_if_written,
 )
 from devmem.cli.terminal import Terminal, contributions, item_date, number, period_text
 from devmem.errors import CommandError
@@ -138,8 +137,7 @@ def search(
     ] = False,
     grouped: Annotated[bool, typer.Option("--by-conversation", help="Find conversations instead of items.")] = False,
     asked_at: AskedAtOption = None,
-    as_of: AsOf = None,
-    archived: Archived = False,
+    state: StoreState = NOW,
 ) -> None:
     """Search a memory.
 
@@ -168,7 +166,7 @@ def search(
         asked_at=asked_at_of_option(asked_at),
         explain=explain and not grouped,
     )
-    with opened_if_written(terminal, place, as_of=as_of, archived=archived) as store:
+    with place.opened_if_written(state) as store:
         groups: list[HitGroup] = []
         report = SearchReport()
         if grouped:
@@ -234,7 +232,7 @@ def context(
     from devmem.recording.log import PromptContext
 
     where = selection.visible
-    with opened_if_written(terminal, place) as found:
+    with place.opened_if_written() as found:
         if found is not None and not isinstance(found, PromptContext):
             raise CommandError(
                 f"memory store {place.store!r} keeps no conversation; only a store of type `conversation` does."

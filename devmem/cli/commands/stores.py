@@ -11,17 +11,7 @@ import typer
 
 from devmem.cli.commands.consolidate import facts_text
 from devmem.cli.failures import EXIT_PARTLY
-from devmem.cli.targets import (
-    JsonTerminal,
-    OptionalStore,
-    Session,
-    StoreAddress,
-    every_store,
-    location_of,
-    make,
-    shown_store,
-    why_empty,
-)
+from devmem.cli.targets import JsonTerminal, OptionalStore, Session, StoreAddress, every_store, location_of, shown_store
 from devmem.cli.terminal import Terminal, date_text, size_text, zoned
 from devmem.errors import DevmemError
 from devmem.memory.statistics import statistics_of
@@ -110,10 +100,10 @@ def _store(terminal: Terminal, address: StoreAddress, days: int, limit: int) -> 
     declared = next((each.type for each in address.workflow.memory if each.name == address.store), None)
     row: dict[str, Any] = {"store": address.store, "type": declared, "error": None}
     try:
-        store = make(address)
+        store = address.make()
         location = location_of(store)
         row |= {"pending": _pending(location)}
-        if (reason := why_empty(store)) is not None:
+        if (reason := address.why_empty()) is not None:
             terminal.report("note", reason)
             is_file = location is None or file_of(location) is not None
             place = location if is_file else shown_store(location or "", store.name)

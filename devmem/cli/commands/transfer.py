@@ -18,25 +18,23 @@ from pydantic_core import to_jsonable_python
 
 from devmem.cli.commands.records import log_of
 from devmem.cli.failures import EXIT_PARTLY
-from devmem.cli.inputs import STDIN, Ids, ListOrder, Newest, Output, check_anything_there, check_output, deliver, pick
+from devmem.cli.inputs import STDIN, Ids, ListOrder, Newest, Output, check_output, deliver, pick
 from devmem.cli.options import Fields, Selection, checked_fields, named_scope
 from devmem.cli.targets import (
     ANY_NUMBER,
-    Archived,
-    AsOf,
+    NOW,
     JsonTerminal,
     ReadPlace,
     Session,
     StoreAddress,
+    StoreState,
     Target,
     announce,
     check_lasting,
     find_store,
     load,
     location_of,
-    make,
-    opened,
-    opened_existing,
+    stores_of,
 )
 from devmem.cli.terminal import Terminal, date_text
 from devmem.config.workflow import CopyRule
@@ -128,8 +126,8 @@ def import_data(
         take = partial(_check, terminal, shown=not terminal.as_json)
         target = filler = None
         if not dry_run:
-            check_lasting(make(place), "an import")
-            target = stack.enter_context(opened(terminal, place, save=True))
+            check_lasting(place.make(), "an import")
+            target = stack.enter_context(place.opened(save=True))
             filler = Filler(target, fields=fields, scope=scope)
             take = partial(_fill, terminal, filler, shown=not terminal.as_json)
         for name, open_file in files:
@@ -276,8 +274,7 @@ def export(
     ids: Ids = None,
     newest: Newest = None,
     order: ListOrder = Order.STORED,
-    as_of: AsOf = None,
-    archived: Archived = False,
+    state: StoreState = NOW,
 ) -> None:
     """Write a store's items as JSON or Markdown.
 
@@ -289,11 +286,11 @@ def export(
     Examples:
         devmem export configs/demo/team.yaml notes --session demo --output notes.json
     """
-    check_anything_there(place)
+    place.check_written("; nothing was written")
     check_output(place, output)
-    with opened(terminal, place, as_of=as_of, archived=archived) as source:
+    with place.opened(state) as source:
         where = selection.where
-        now = nullcontext(source) if as_of is None and not archived else opened(terminal, place)
+        now = nullcontext(source) if state.is_current else place.opened()
 
         def items() -> Iterator[MemoryItem]:
             for at, item in enumerate(pick(source, ids, newest, where, order)):
@@ -309,7 +306,7 @@ def export(
         by_suffix = _BY_SUFFIX.get(output.suffix.lower() if output else "", SnapshotFormat.JSON)
         parts = markdown_parts if (snapshot_format or by_suffix) is SnapshotFormat.MARKDOWN else json_parts
         deliver(terminal, parts(snapshot_of(source, items())), output)
-        if as_of is None and not archived and (left := count_archived(source, where)):
+        if state.is_current and (left := count_archived(source, where)):
             terminal.report("note", f"{number_of(left, 'item')} in the archive left out; `--archived` exports them")
 
 
@@ -355,13 +352,13 @@ def copy(
         raise CommandError("--into can be used only for a workflow alone, whose rules say what to copy.")
     if len(places) == _IN_ONE_WORKFLOW:
         workflow = load(terminal, Path(places[0]))
-        source, target = (StoreAddress(workflow=workflow, store=name, session=session) for name in places[1:])
+        source, target = stores_of(terminal, workflow, places[1:], session)
         names = places[1], places[2]
     elif len(places) == _TWO_MEMORIES:
         source = find_store(terminal, places[0], session=session, reading=True)
         declared, store = declared_like(places[1], source.workflow, source.store)
         announce(terminal, declared)
-        target = StoreAddress(workflow=declared, store=store, session=session)
+        target = StoreAddress(terminal=terminal, workflow=declared, store=store, session=session)
         names = location_without_credentials(places[0]), location_without_credentials(places[1])
     else:
         raise CommandError("expected two memories (FROM TO), or a workflow and two of its stores (FILE FROM TO).")
@@ -373,8 +370,8 @@ def _copy(terminal: Terminal, source: StoreAddress, target: StoreAddress, names:
     if first == second:
         raise CommandError(f"memory store {first!r} cannot be copied into itself.")
     with (
-        opened_existing(terminal, source) as origin,
-        opened(terminal, target, save=True) as place,
+        source.opened_existing() as origin,
+        target.opened(save=True) as place,
     ):
         check_lasting(place, "a copy")
         stores = [store for store in (origin, place) if isinstance(store, CollectionMemory) and location_of(store)]
@@ -404,14 +401,10 @@ def _copy_by_rules(terminal: Terminal, file: Path, into: str | None, session: st
         raise CommandError(f"{file} has no rule under `conversation.copies` that copies{named}.")
     done: list[tuple[CopyRule, int, int]] = []
     with ExitStack() as stack:
-        source = stack.enter_context(
-            opened(terminal, StoreAddress(workflow=workflow, store=block.store, session=session))
-        )
-        log = log_of(source, block.store)
-        for rule in rules:
-            target = stack.enter_context(
-                opened(terminal, StoreAddress(workflow=workflow, store=rule.into, session=session), save=True)
-            )
+        first, *others = stores_of(terminal, workflow, [block.store, *(rule.into for rule in rules)], session)
+        log = log_of(stack.enter_context(first.opened()), block.store)
+        for rule, place in zip(rules, others, strict=True):
+            target = stack.enter_context(place.opened(save=True))
             done.append((rule, *rebuild_view(log, rule, target)))
     if terminal.as_json:
         terminal.json([{"store": rule.into, "records": count, "added": added} for rule, count, added in done])
