@@ -281,9 +281,6 @@ def report_left_out(terminal: Terminal, count: int, *, store: str = "") -> None:
     terminal.report("note", f"left out: {items}{of} that {belong} to a user; --user ID or --all-users includes them")
 
 
-Metadata: TypeAlias = Annotated[
-    list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata of the item; may be repeated.")
-]
 Fields: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -292,44 +289,53 @@ Fields: TypeAlias = Annotated[
         help="Metadata field that is also searched: title, chapters[*].content; `none` for none. Repeatable.",
     ),
 ]
-Time: TypeAlias = Annotated[str | None, typer.Option(metavar="DATE", help="When it happened.")]
-Expires: TypeAlias = Annotated[
-    str | None, typer.Option("--expires-at", "--expires", metavar="DATE", help="When it expires.")
-]
-Ttl: TypeAlias = Annotated[
-    str | None, typer.Option("--ttl", metavar="DURATION", help="How long it is kept from now on: 30d, 12h, `1h 30m`.")
-]
 NEVER: Final = "none"
 """Removes a time or an expiry; as the only field, none is searched."""
 
 
-def expiry_of(expires: str | None, ttl: str | None) -> str | timedelta | None:
-    """Return when an item expires: the date or `none` as given, or how long from now; None where neither is given.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemValues(OptionGroup):
+    """Properties of an item that is stored or changed."""
 
-    Raises:
-        CommandError: both are given, or the duration is invalid.
-    """
-    if ttl is None:
-        return expires
-    if expires is not None:
-        raise CommandError("give either --expires-at or --ttl, not both.")
-    from devmem.text.durations import parse_duration
+    metadata: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata of the item; may be repeated.")
+    ] = None
+    field: Fields = None
+    time: Annotated[str | None, typer.Option(metavar="DATE", help="When it happened.")] = None
+    expires: Annotated[
+        str | None, typer.Option("--expires-at", "--expires", metavar="DATE", help="When it expires.")
+    ] = None
+    ttl: Annotated[
+        str | None,
+        typer.Option("--ttl", metavar="DURATION", help="How long it is kept from now on: 30d, 12h, `1h 30m`."),
+    ] = None
 
-    try:
-        return timedelta(seconds=parse_duration(ttl))
-    except ValueError as error:
-        raise CommandError(f"--ttl {ttl!r}: {error}.") from error
+    def named_metadata(self) -> dict[str, str | int | float | bool | None]:
+        """Return the metadata: `5` is a number, `"5"` text; raises `CommandError` for what is no `KEY=VALUE`."""
+        metadata: dict[str, str | int | float | bool | None] = {}
+        for pair in self.metadata or ():
+            key, equals, value = pair.partition("=")
+            if not key or not equals:
+                raise CommandError(f"--metadata {pair!r}: expected KEY=VALUE.")
+            metadata[key] = scalar(value)
+        return metadata
 
+    def expiry(self) -> str | timedelta | None:
+        """Return when the item expires: the date or `none` as given, or how long from now; None where neither is given.
 
-def metadata_of(pairs: Sequence[str] | None) -> dict[str, str | int | float | bool | None]:
-    """Return metadata from `KEY=VALUE` arguments: `5` is a number, `"5"` text; raises `CommandError` for others."""
-    metadata: dict[str, str | int | float | bool | None] = {}
-    for pair in pairs or ():
-        key, equals, value = pair.partition("=")
-        if not key or not equals:
-            raise CommandError(f"--metadata {pair!r}: expected KEY=VALUE.")
-        metadata[key] = scalar(value)
-    return metadata
+        Raises:
+            CommandError: both are given, or the duration is invalid.
+        """
+        if self.ttl is None:
+            return self.expires
+        if self.expires is not None:
+            raise CommandError("give either --expires-at or --ttl, not both.")
+        from devmem.text.durations import parse_duration
+
+        try:
+            return timedelta(seconds=parse_duration(self.ttl))
+        except ValueError as error:
+            raise CommandError(f"--ttl {self.ttl!r}: {error}.") from error
 
 
 def checked_fields(paths: Sequence[str] | None) -> tuple[str, ...] | None:

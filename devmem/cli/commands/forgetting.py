@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -26,6 +26,7 @@ from devmem.cli.targets import (
     JsonTerminal,
     MemoryPlace,
     OptionalStore,
+    OptionGroup,
     StoreAddress,
     check_session,
     find_store,
@@ -55,25 +56,68 @@ _SNIPPET: Final = 70
 _ALL: Final = "all"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice(OptionGroup):
+    """Items to forget, beside what the options of every selection name."""
+
+    ids: Ids = None
+    matching: Annotated[
+        str | None,
+        typer.Option("--matching", metavar="TEXT", help="Only items with this text in them or in their metadata."),
+    ] = None
+    source: Annotated[
+        str | None, typer.Option("--source", metavar="NAME", help="Only items from this document or other source.")
+    ] = None
+    run: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only items that this run wrote.")] = None
+    trace: Annotated[str | None, typer.Option("--trace", metavar="ID", help="Only items of this trace.")] = None
+    keep: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Of those that match, keep the N stored last, and pinned ones."),
+    ] = None
+
+    def request(self, selection: Selection, *, tombstone: bool) -> EraseRequest:
+        """Return the items to forget; raises `CommandError` when nothing is selected."""
+        named = {"--matching": self.matching, "--source": self.source, "--run": self.run, "--trace": self.trace}
+        for option, value in named.items():
+            if value is not None and not value.strip():
+                raise CommandError(f"{option} is empty. Is a variable not set?")
+        if self == Choice() and selection.where.everything() and not selection.all_users:
+            raise CommandError(
+                "nothing is selected: give --id, --user, --agent, --conversation, --where, --after, --before, "
+                "--matching, --source, --run, --trace or --keep; --all-users alone forgets everything."
+            )
+        if self.source is not None and selection.where.source_name is not None:
+            raise CommandError("give either --source or --where source=NAME, not both.")
+        where = selection.where if self.ids else selection.visible  # an id is exact: it needs no user beside it
+        if self.source is not None:
+            where = replace(where, source_name=self.source)
+        if self.trace is not None:
+            where &= Filter(scope=Scope(trace=self.trace))
+        ids = tuple(self.ids) if self.ids else None
+        return EraseRequest(ids=ids, where=where, text=self.matching, run=self.run, tombstone=tombstone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manner(OptionGroup):
+    """How items are forgotten."""
+
+    vacuum: Annotated[
+        bool, typer.Option("--vacuum", help="Rewrite the database even if nothing is left in its file.")
+    ] = False
+    tombstone: Annotated[
+        bool, typer.Option("--tombstone", help="Keep hashes, by which the store takes none of the texts again.")
+    ] = False
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")] = False
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+
+
 def forget(
     terminal: JsonTerminal,
     memory: MemoryPlace,
     selection: VisibleSelection,
+    choice: Choice,
+    manner: Manner,
     store: OptionalStore = None,
-    ids: Ids = None,
-    matching: Annotated[
-        str | None,
-        typer.Option("--matching", metavar="TEXT", help="Only items with this text in them or in their metadata."),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option("--source", metavar="NAME", help="Only items from this document or other source.")
-    ] = None,
-    run: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only items that this run wrote.")] = None,
-    trace: Annotated[str | None, typer.Option("--trace", metavar="ID", help="Only items of this trace.")] = None,
-    keep: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Of those that match, keep the N stored last, and pinned ones."),
-    ] = None,
     drop: Annotated[
         bool, typer.Option("--drop", help="Drop the store of a database with everything in it, in one transaction.")
     ] = False,
@@ -81,14 +125,6 @@ def forget(
         list[str] | None,
         typer.Option("--lift", metavar="ID", help="Remove the tombstones of this erasure, or `all`; may be repeated."),
     ] = None,
-    vacuum: Annotated[
-        bool, typer.Option("--vacuum", help="Rewrite the database even if nothing is left in its file.")
-    ] = False,
-    tombstone: Annotated[
-        bool, typer.Option("--tombstone", help="Keep hashes, by which the store takes none of the texts again.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     session: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="Only this session's `auto` files; for a workflow, all sessions by default."),
@@ -113,49 +149,24 @@ def forget(
         devmem forget notes.db --lift 5f2c
         devmem forget "postgresql://localhost/team?store=notes&tenant=acme" --drop
     """
-    named = {"--matching": matching, "--source": source, "--run": run, "--trace": trace}
-    selects = bool(ids) or keep is not None or any(named.values()) or not selection.is_empty()
     if drop or lift:
-        if (drop and lift) or selects or tombstone or dry_run or (drop and terminal.as_json):
+        selects = choice != Choice() or not selection.is_empty()
+        if (drop and lift) or selects or manner.tombstone or manner.dry_run or (drop and terminal.as_json):
             raise CommandError("--drop and --lift cannot be combined with other options that select items.")
         place = find_store(terminal, memory, [store] if store else [], session or DEFAULT_SESSION)
         if lift:
             _lift(terminal, place, lift)
         else:
-            _drop(terminal, place, yes=yes)
+            _drop(terminal, place, yes=manner.yes)
         return
-    if keep is not None and (ids or matching is not None or run is not None):
+    if choice.keep is not None and (choice.ids or choice.matching is not None or choice.run is not None):
         raise CommandError("--keep is by age: it cannot be combined with --id, --matching or --run.")
-    request = replace(_request(ids, selection, keep, named), tombstone=tombstone)
-    if store is None and keep is None and is_workflow(memory):
-        _forget_in_workflow(terminal, Path(memory), request, session, vacuum, dry_run=dry_run, yes=yes)
+    request = choice.request(selection, tombstone=manner.tombstone)
+    if store is None and choice.keep is None and is_workflow(memory):
+        _forget_in_workflow(terminal, Path(memory), request, session, manner)
     else:
         place = find_store(terminal, memory, [store] if store else [], session or DEFAULT_SESSION)
-        _forget_in_store(terminal, place, request, keep, vacuum, dry_run=dry_run, yes=yes)
-
-
-def _request(
-    ids: Sequence[str] | None, selection: Selection, keep: int | None, named: dict[str, str | None]
-) -> EraseRequest:
-    """Return the items to forget; raises `CommandError` when nothing is selected."""
-    for option, value in named.items():
-        if value is not None and not value.strip():
-            raise CommandError(f"{option} is empty. Is a variable not set?")
-    where, (text, source, run, trace) = selection.where, named.values()
-    is_named = any(value is not None for value in named.values())
-    if not ids and not is_named and where.everything() and keep is None and not selection.all_users:
-        raise CommandError(
-            "nothing is selected: give --id, --user, --agent, --conversation, --where, --after, --before, "
-            "--matching, --source, --run, --trace or --keep; --all-users alone forgets everything."
-        )
-    if source is not None and where.source_name is not None:
-        raise CommandError("give either --source or --where source=NAME, not both.")
-    where = where if ids else selection.visible  # an id is exact: it needs no user beside it
-    if source is not None:
-        where = replace(where, source_name=source)
-    if trace is not None:
-        where &= Filter(scope=Scope(trace=trace))
-    return EraseRequest(ids=tuple(ids) if ids else None, where=where, text=text, run=run)
+        _forget_in_store(terminal, place, request, choice.keep, manner)
 
 
 def _forget_in_workflow(
@@ -163,13 +174,10 @@ def _forget_in_workflow(
     file: Path,
     request: EraseRequest,
     session: str | None,
-    vacuum: bool,
-    *,
-    dry_run: bool,
-    yes: bool,
+    manner: Manner,
 ) -> None:
     """Forget items in every store of a workflow, after asking, and print the receipt."""
-    workflow = load(terminal, file)
+    workflow, dry_run = load(terminal, file), manner.dry_run
     if session is not None:
         check_session(workflow, session)
     if request.ids:
@@ -181,9 +189,9 @@ def _forget_in_workflow(
         if missing := [name for name in request.ids or () if name not in there]:
             raise CommandError(f"no store has an item {', '.join(map(repr, missing))}.")
         items, derived = selection.items, {name for each in selection.targets for name in each.derived}
-        if (items or selection.writes) and not dry_run and not yes:
+        if (items or selection.writes) and not dry_run and not manner.yes:
             _confirm(terminal, items, derived, of=str(file))
-        receipt = forgetting.preview(selection) if dry_run else forgetting.execute(selection, vacuum=vacuum)
+        receipt = forgetting.preview(selection) if dry_run else forgetting.execute(selection, vacuum=manner.vacuum)
     lines = workflow_receipt_lines(receipt, dry_run=dry_run)
     _show(terminal, receipt, {"dry_run": dry_run, "items": receipt.items}, items if dry_run else (), derived, lines)
 
@@ -193,12 +201,10 @@ def _forget_in_store(
     place: StoreAddress,
     request: EraseRequest,
     keep: int | None,
-    vacuum: bool,
-    *,
-    dry_run: bool,
-    yes: bool,
+    manner: Manner,
 ) -> None:
     """Forget items of one store, after asking, and print the receipt."""
+    dry_run = manner.dry_run
     with place.opened_existing(save=True) as store:
         scope, ids = request.where.scope, request.ids and tuple(full_ids(store, request.ids))
         trace = scope.trace and full_scope_id(store, "trace", scope.trace)
@@ -211,9 +217,9 @@ def _forget_in_store(
         check_all_there(store.name, request.ids or (), selection.selected)
         if request.text is None and request.run is None:
             report_hidden(terminal, store, request.where)
-        if selection.items and not dry_run and not yes:
+        if selection.items and not dry_run and not manner.yes:
             _confirm(terminal, selection.items, selection.derived, of=place.store)
-        receipt = preview(store, selection) if dry_run else execute(store, selection, vacuum=vacuum)
+        receipt = preview(store, selection) if dry_run else execute(store, selection, vacuum=manner.vacuum)
         total = store.count()
     lines = receipt_lines(receipt, total, dry_run=dry_run)
     listed = selection.items if dry_run else ()

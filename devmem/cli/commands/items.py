@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import time as clock
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
@@ -26,15 +25,9 @@ from devmem.cli.inputs import (
 from devmem.cli.options import (
     NEVER,
     EverySelection,
-    Expires,
-    Fields,
-    Metadata,
-    Time,
-    Ttl,
+    ItemValues,
     VisibleSelection,
     checked_fields,
-    expiry_of,
-    metadata_of,
     named_scope,
     report_hidden,
 )
@@ -55,8 +48,6 @@ from devmem.model.conditions import Order, Scalar
 from devmem.text.display import number_of
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from devmem.memory.changes import ChangeOptions
     from devmem.memory.contents import AddOptions
     from devmem.model.filters import Filter
@@ -77,6 +68,7 @@ def add(
         StoreAddress,
         Target(words="TEXT", about="Text to remember; `-` reads standard input.", least=1, most=1, embedding=True),
     ],
+    values: ItemValues,
     lines: Annotated[bool, typer.Option("--lines", help="Remember each line as a separate item.")] = False,
     history: History = False,
     item_id: Annotated[
@@ -94,11 +86,6 @@ def add(
         list[str] | None,
         typer.Option("--derived-from", metavar="ID", help="Item that it was concluded from; may be repeated."),
     ] = None,
-    metadata: Metadata = None,
-    field: Fields = None,
-    time: Time = None,
-    expires: Expires = None,
-    ttl: Ttl = None,
 ) -> None:
     """Remember a text.
 
@@ -114,8 +101,13 @@ def add(
 
     texts = read_messages(place.words[0]) if history else read_texts(place.words[0], lines=lines)
     scope = named_scope(user=user, agent=agent, conversation=conversation)
-    options: AddOptions = {"metadata": metadata_of(metadata), "fields": checked_fields(field), "time": time}
-    options |= {"expires_at": expiry_of(expires, ttl), "history": history}
+    options: AddOptions = {
+        "metadata": values.named_metadata(),
+        "fields": checked_fields(values.field),
+        "time": values.time,
+        "expires_at": values.expiry(),
+        "history": history,
+    }
     check_lasting(place.make(), "an item")
     with place.opened(save=True) as store, usage_errors():
         options["derived_from"] = full_ids(store, derived_from)
@@ -146,14 +138,10 @@ def update(
         Target(words="[ID] [TEXT]", about="Id of the item, and its new text; `-` reads standard input.", most=2),
     ],
     selection: VisibleSelection,
-    metadata: Metadata = None,
+    values: ItemValues,
     remove: Annotated[
         list[str] | None, typer.Option(metavar="KEY", help="Metadata to remove; may be repeated.")
     ] = None,
-    time: Time = None,
-    expires: Expires = None,
-    ttl: Ttl = None,
-    field: Fields = None,
     trust: Annotated[
         float | None,
         typer.Option(metavar="NUMBER", min=0, max=1, help="From 0 to 1; no search returns an item with 0."),
@@ -184,16 +172,14 @@ def update(
     from devmem.model.items import ANY
     from devmem.server.requests import StoredMemory
 
-    changes = _changes(
-        {**metadata_of(metadata), **dict.fromkeys(remove or ())}, time, expiry_of(expires, ttl), trust, field
-    )
+    changes = _changes(values, remove or (), trust)
     of_one = bool(changes) or len(place.words) > 1
     if (unarchive or approve) and (of_one or if_version is not None or dry_run or unarchive is approve):
         raise CommandError("--unarchive and --approve cannot be combined with each other or with changes of the item.")
     if reason and not approve:
         raise CommandError("--reason requires --approve.")
     of_several = not selection.is_empty()
-    if of_several and (place.words or field is not None or if_version is not None or unarchive or approve):
+    if of_several and (place.words or values.field is not None or if_version is not None or unarchive or approve):
         raise CommandError(
             "an ID, --field, --if-version, --unarchive and --approve cannot be combined with conditions."
         )
@@ -225,25 +211,19 @@ def update(
     terminal.answer(answer, f"{place.store}: {told}")
 
 
-def _changes(
-    metadata: Mapping[str, JsonValue],
-    time: str | None,
-    until: str | timedelta | None,
-    trust: float | None,
-    fields: Sequence[str] | None,
-) -> ChangeOptions:
+def _changes(values: ItemValues, removed: Sequence[str], trust: float | None) -> ChangeOptions:
     """Return what is given as the arguments of `Memory.update`; the word `none` takes a time away."""
     changes: ChangeOptions = {}
-    if metadata:
+    if metadata := {**values.named_metadata(), **dict.fromkeys(removed)}:
         changes["metadata"] = metadata
     if trust is not None:
         changes["trust"] = trust
-    if time is not None:
-        changes["time"] = None if time.lower() == NEVER else time
-    if until is not None:
+    if values.time is not None:
+        changes["time"] = None if values.time.lower() == NEVER else values.time
+    if (until := values.expiry()) is not None:
         changes["expires_at"] = None if isinstance(until, str) and until.lower() == NEVER else until
-    if fields is not None:
-        changes["fields"] = checked_fields(fields)
+    if values.field is not None:
+        changes["fields"] = checked_fields(values.field)
     return changes
 
 
