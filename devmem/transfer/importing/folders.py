@@ -13,12 +13,10 @@ from typing import Final
 
 from devmem.errors import DataFileError
 from devmem.transfer.importing.files import is_bomb
+from devmem.transfer.importing.formats import SUFFIXES
 
 _LOG: Final = logging.getLogger(__name__)
-_SUFFIXES: Final = frozenset(
-    """.json .jsonl .ndjson .md .markdown .txt .csv .tsv .gz .html .htm .xhtml .mbox .mbx .eml .ics .ical
-    .xml .vcf .vcard .zip""".split()
-)
+_SUFFIXES: Final = frozenset({*SUFFIXES, *".json .jsonl .ndjson .gz .xml .zip".split()})
 """Names of files that may hold data; of a folder others are left out, as pictures. An archive within is refused."""
 _BESIDE: Final = {
     "users.json": frozenset(

@@ -82,10 +82,9 @@ def open_data(
     wanted, size = FileFormat(format), source.size()
     fields: tuple[str, ...] = ()
     found = _format_of(source) if wanted is FileFormat.AUTO else wanted
-    if found in _TABLES:
-        records = read_table(source, origin, delimiter=_TABLES[found], columns=columns or {})
-    elif found in _READERS:
-        records = _READERS[found](source, origin)
+    if found in _PLAIN:
+        read, delimiter = _PLAIN[found].read, "\t" if found is FileFormat.TSV else None
+        records = read(source, origin) if read else read_table(source, origin, delimiter, columns or {})
     else:
         lines = _json_lines(source, origin)
         heads = list(islice(lines, _FIRST))
@@ -135,10 +134,11 @@ def _format_of(source: FileReader) -> FileFormat:
     if is_database(source.head()):
         return FileFormat.OUTBOX
     suffixes = [suffix.lower() for suffix in source.path.suffixes if suffix.lower() != ".gz"]
-    named = _SUFFIXES.get(suffixes[-1]) if suffixes else None
+    named = SUFFIXES.get(suffixes[-1]) if suffixes else None
     head = _beginning(source)
-    found = named or next((name for name, begins in _BEGINNINGS.items() if begins(head)), None)
-    if found is not None and found in _BEGINNINGS:
+    telling = {name: each.begins for name, each in _PLAIN.items() if each.begins is not None}
+    found = named or next((name for name, begins in telling.items() if begins(head)), None)
+    if found is not None and found in telling:
         return found
     if named in (None, FileFormat.TEXT) and head.startswith((b"{", b"[")):
         if phone_chats.is_whatsapp(head.decode("utf-8", "replace").splitlines()):
@@ -314,39 +314,30 @@ def _read_outbox(source: FileReader, origin: Position) -> Iterator[Record]:
     return _read_plain(_parsed(((at, body.encode()) for at, body in enumerate(bodies, start=1)), origin))
 
 
-_READERS: Final[Mapping[FileFormat, Callable[[FileReader, Position], Iterator[Record]]]] = {
-    FileFormat.OUTBOX: _read_outbox,
-    FileFormat.HTML: read_html,
-    FileFormat.ICS: read_calendar,
-    FileFormat.VCARD: read_contacts,
-    FileFormat.MBOX: read_mbox,
-    FileFormat.EML: read_eml,
-    FileFormat.WHATSAPP: phone_chats.read_whatsapp,
-    FileFormat.TEXT: read_text,
-    FileFormat.MARKDOWN: read_markdown,
+@dataclass(frozen=True, slots=True)
+class _PlainFormat:
+    """A format that is not JSON."""
+
+    suffixes: str
+    """Ends of the names of its files."""
+    read: Callable[[FileReader, Position], Iterator[Record]] | None = None
+    """Reads a file; None for a table, of which the caller may name the columns."""
+    begins: Callable[[bytes], bool] | None = None
+    """Whether a file of any name is of it by its first bytes; None where these do not tell."""
+
+
+_PLAIN: Final[Mapping[FileFormat, _PlainFormat]] = {
+    FileFormat.CSV: _PlainFormat("csv"),
+    FileFormat.TSV: _PlainFormat("tsv"),
+    FileFormat.MARKDOWN: _PlainFormat("md markdown", read_markdown),
+    FileFormat.TEXT: _PlainFormat("txt", read_text),
+    FileFormat.HTML: _PlainFormat("html htm xhtml", read_html, is_html),
+    FileFormat.ICS: _PlainFormat("ics ical", read_calendar, is_calendar),
+    FileFormat.VCARD: _PlainFormat("vcf vcard", read_contacts, is_contacts),
+    FileFormat.MBOX: _PlainFormat("mbox mbx", read_mbox, is_mbox),
+    FileFormat.EML: _PlainFormat("eml", read_eml, is_mail),
+    FileFormat.WHATSAPP: _PlainFormat("", phone_chats.read_whatsapp),
+    FileFormat.OUTBOX: _PlainFormat("", _read_outbox),
 }
-_TABLES: Final[Mapping[FileFormat, str | None]] = {FileFormat.CSV: None, FileFormat.TSV: "\t"}
-"""Separators of tables; None is detected."""
-_SUFFIXES: Final[Mapping[str, FileFormat]] = {
-    f".{suffix}": name
-    for name, suffixes in {
-        FileFormat.CSV: "csv",
-        FileFormat.TSV: "tsv",
-        FileFormat.MARKDOWN: "md markdown",
-        FileFormat.TEXT: "txt",
-        FileFormat.HTML: "html htm xhtml",
-        FileFormat.ICS: "ics ical",
-        FileFormat.VCARD: "vcf vcard",
-        FileFormat.MBOX: "mbox mbx",
-        FileFormat.EML: "eml",
-    }.items()
-    for suffix in suffixes.split()
-}
-_BEGINNINGS: Final[Mapping[FileFormat, Callable[[bytes], bool]]] = {
-    FileFormat.HTML: is_html,
-    FileFormat.ICS: is_calendar,
-    FileFormat.VCARD: is_contacts,
-    FileFormat.MBOX: is_mbox,
-    FileFormat.EML: is_mail,
-}
-"""Whether the first bytes of a file, whose name does not tell its format, are of one that names its encoding itself."""
+SUFFIXES: Final = {f".{suffix}": name for name, each in _PLAIN.items() for suffix in each.suffixes.split()}
+"""Formats by the ends of the names of their files."""

@@ -61,7 +61,7 @@ _LARGEST_FIELD: Final = 10_000_000
 
 
 def read_table(
-    source: FileReader, origin: Position, *, delimiter: str | None, columns: Mapping[str, str]
+    source: FileReader, origin: Position, delimiter: str | None, columns: Mapping[str, str]
 ) -> Iterator[Record]:
     """Yield an item for each row below the first, which names the columns.
 
