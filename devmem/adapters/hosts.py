@@ -150,7 +150,6 @@ def recalled(
     query: str,
     *,
     shown: Collection[str] = (),
-    exclude: Collection[str] = (),
     limit: int,
     token_budget: int,
     relevance: bool = True,
@@ -171,13 +170,7 @@ def recalled(
     try:
         with acting_as(host, by_default=True), asking_at(when, by_default=True):
             return memory.context(
-                query,
-                limit=limit,
-                token_budget=token_budget,
-                exclude=exclude,
-                shown=shown,
-                relevance=relevance,
-                where=where,
+                query, limit=limit, token_budget=token_budget, shown=shown, relevance=relevance, where=where
             )
     except DevmemError as error:
         _LOG.warning("nothing is recalled: %s", error)

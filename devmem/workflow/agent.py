@@ -78,7 +78,8 @@ class AgentRun:
             self._write(Stage.PLAN, plan)
         self._retrieve(Stage.GEN)
         context = self._context
-        answer = self._answer(plan.text if plan else None)
+        planned = [] if plan is None else [Message(role=Role.ASSISTANT, content=plan.text, source=self.node)]
+        answer = self._complete(self._messages(*planned))
         self._write(Stage.GEN, answer)
         if self.config.critique:
             self._retrieve(Stage.CRITIQUE)
@@ -147,9 +148,9 @@ class AgentRun:
         failures = tuple(failure for result in results for failure in result.failures)
         return merge(found, self.manager.policy, failures)
 
-    def _messages(self, *after: Message, role: str | None) -> tuple[Message, ...]:
+    def _messages(self, *after: Message) -> tuple[Message, ...]:
         """Put the messages together; the block of memories stands right before what was said last."""
-        context = self._context
+        context, role = self._context, self.config.role
         messages = [Message(role=Role.SYSTEM, content=role)] if role else []
         # To the model, what other nodes said is said by its user; its own words are only the draft and the plan.
         said = [message.with_role(Role.USER) for message in self.inputs]
@@ -192,14 +193,8 @@ class AgentRun:
     def _ask(self, prompt: str, draft: str | None = None) -> ChatReply:
         """Have the model plan, or review a draft; what it says takes the draft's place."""
         said = [] if draft is None else [Message(role=Role.ASSISTANT, content=draft, source=self.node)]
-        messages = self._messages(
-            *said, Message(role=Role.USER, content=prompt, source="workflow"), role=self.config.role
-        )
-        return self._complete(messages)
-
-    def _answer(self, plan: str | None) -> ChatReply:
-        planned = [] if plan is None else [Message(role=Role.ASSISTANT, content=plan, source=self.node)]
-        return self._complete(self._messages(*planned, role=self.config.role))
+        asked = Message(role=Role.USER, content=prompt, source="workflow")
+        return self._complete(self._messages(*said, asked))
 
     def _write(self, stage: Stage, answer: ChatReply | None) -> None:
         # A user's own words are relied on most, a tool's result least, and an answer no more than what was recalled.

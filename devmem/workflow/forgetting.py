@@ -408,16 +408,13 @@ class WorkflowForgetting:
 
     @contextmanager
     def _made(self, name: str, session: str) -> Iterator[MemoryBase]:
-        store = make_store(self._workflow, name, session=session)
-        try:
+        with closing(make_store(self._workflow, name, session=session)) as store:
             if isinstance(store, CollectionMemory):
                 # Neither the model is needed, nor what loading does beside opening, such as indexing files.
                 store.search_by_words()
             else:
                 load_store(store)
             yield store
-        finally:
-            store.close()
 
 
 def _copies(store: MemoryBase, items: Sequence[MemoryItem]) -> list[MemoryItem]:

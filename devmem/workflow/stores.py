@@ -8,7 +8,7 @@ import logging
 import mimetypes
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -265,12 +265,9 @@ def examine_workflow(workflow: Workflow, session: str = DEFAULT_SESSION) -> Iter
     for declaration in workflow.memory:
         name = declaration.name
         try:
-            store = make_store(workflow, name, session=session)
-            try:
+            with closing(make_store(workflow, name, session=session)) as store:
                 yield from ((name, report) for report in store.examine())
                 file, waiting = records_of(store, folder)
-            finally:
-                store.close()
         except Exception as error:  # noqa: BLE001 - a store type may be third-party code; the other stores are examined
             yield name, FileReport(path=name, kind="store", findings=[damage(f"it cannot be examined: {error}")])
             continue

@@ -166,15 +166,13 @@ def _embed_items(terminal: Terminal, place: StoreAddress, fields: tuple[str, ...
     if not isinstance(kept, CollectionMemory) or not has_work:
         raise CommandError(f"memory store {place.store!r} has no `embedding:`, so there is nothing to embed.")
     place.check_written("; there is nothing to embed")
-    try:
+    with closing(kept):
         # The items are counted without asking for the model that made their embeddings.
         with closing(kept.open_collection(claim=False)) as collection:
             count = collection.info().items
         with terminal.progress(f"embedding {place.store}", count) as bar:
             done = kept.reindex(lambda so_far: bar.update(bar.task_ids[0], completed=so_far), force=force)
         info, refused = kept.info(), kept.collection.refusals()
-    finally:
-        kept.close()
     items = number_of(info.items, "item")
     made = f"{done:,} of {items} embedded by {info.embedding}" if info.embedding else f"{items}, without embeddings"
     answer: dict[str, Any] = {"store": place.store, "embedded": done, "items": info.items, "waiting": info.waiting}

@@ -28,7 +28,7 @@ from devmem.stores.fact_queue import FactStatus
 from devmem.stores.facts import FactKeepingMemory
 from devmem.text.analysis import shorten
 from devmem.text.display import number_of
-from devmem.workflow.stores import load_store, session_folder
+from devmem.workflow.stores import session_folder
 
 _COUNTED: Final = {"agents": "agent", "users": "user", "source_kinds": "kind of source", "sources": "source"}
 
@@ -109,14 +109,10 @@ def _store(terminal: Terminal, address: StoreAddress, days: int, limit: int) -> 
             place = location if is_file else shown_store(location or "", store.name)
             sizes = {"items": 0, "archived": 0, "waiting": 0, "size_bytes": 0, "embedding": None}
             return row | sizes | {"location": place or "this process"}
-        try:
-            load_store(store, looking=True)
-            with plugin_errors(store.setup, type(store)):
-                info, found = store.info(), statistics_of(store, Filter(), days=days)
-                facts = store.fact_status() if isinstance(store, FactKeepingMemory) else None
-                refused = store.collection.refusals() if isinstance(store, CollectionMemory) else {}
-        finally:
-            store.close()
+        with address.opened(looking=True) as store, plugin_errors(store.setup, type(store)):
+            info, found = store.info(), statistics_of(store, Filter(), days=days)
+            facts = store.fact_status() if isinstance(store, FactKeepingMemory) else None
+            refused = store.collection.refusals() if isinstance(store, CollectionMemory) else {}
     except DevmemError as error:
         return row | {"error": str(error)}
     counts = {name: {value or "": count for value, count in getattr(found, name)[:limit]} for name in _COUNTED}
