@@ -14,8 +14,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 
-import typer
-
+from devmem.cli.declaring import option
 from devmem.cli.targets import StoreAddress
 from devmem.cli.terminal import Terminal
 from devmem.errors import CommandError
@@ -156,21 +155,16 @@ def read_stdin() -> str:
     return sys.stdin.buffer.read().removeprefix(UTF8_MARK).decode("utf-8", "replace").strip()
 
 
-Ids: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--id", metavar="ID", help="Only this item; may be repeated.")
-]
+Ids: TypeAlias = Annotated[list[str] | None, option("Only this item; may be repeated.", "--id", metavar="ID")]
 Newest: TypeAlias = Annotated[
-    int | None, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest items; all by default.")
+    int | None, option("Number of the newest items; all by default.", "--limit", "-n", metavar="N", min=1)
 ]
 ListOrder: TypeAlias = Annotated[
-    Order,
-    typer.Option("--order", help="`stored`: in the order of storing; `event`: by event time, then `sequence`."),
+    Order, option("`stored`: in the order of storing; `event`: by event time, then `sequence`.", "--order")
 ]
-Offset: TypeAlias = Annotated[
-    int, typer.Option("--offset", metavar="N", min=0, help="Number of the newest items to skip.")
-]
+Offset: TypeAlias = Annotated[int, option("Number of the newest items to skip.", "--offset", metavar="N", min=0)]
 Output: TypeAlias = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="File to write; stdout by default.")
+    Path | None, option("File to write; stdout by default.", "--output", "-o", metavar="FILE")
 ]
 
 
@@ -231,8 +225,7 @@ def deliver(terminal: Terminal, parts: Iterable[str], output: Path | None) -> No
 
 
 History: TypeAlias = Annotated[
-    bool,
-    typer.Option("--history", help="The text is a conversation so far, a JSON list of messages: store what is new."),
+    bool, option("The text is a conversation so far, a JSON list of messages: store what is new.", "--history")
 ]
 
 

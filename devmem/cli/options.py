@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_args, ge
 
 import typer
 
-from devmem.cli.targets import OptionGroup, StoreAddress, seconds_of_option
+from devmem.cli.declaring import OptionGroup, option
+from devmem.cli.targets import StoreAddress, seconds_of_option
 from devmem.cli.terminal import Terminal
 from devmem.errors import CommandError, FilterError
 from devmem.model.conditions import Operator, Scalar
@@ -97,34 +98,31 @@ def _json(text: str) -> object:
         return None
 
 
-_User = Annotated[str | None, typer.Option(metavar="ID", help="Only items of this user.")]
-_Agent = Annotated[str | None, typer.Option(metavar="ID", help="Only items of this agent.")]
-_Conversation = Annotated[str | None, typer.Option(metavar="ID", help="Only items of this conversation.")]
+_User = Annotated[str | None, option("Only items of this user.", metavar="ID")]
+_Agent = Annotated[str | None, option("Only items of this agent.", metavar="ID")]
+_Conversation = Annotated[str | None, option("Only items of this conversation.", metavar="ID")]
 _Where = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="KEY=VALUE",
-        help="Only items with this `session`, `trace`, `run`, `source` or `metadata.KEY`; may be repeated. Other "
+    option(
+        "Only items with this `session`, `trace`, `run`, `source` or `metadata.KEY`; may be repeated. Other "
         "operators: `!=`, `<`, `<=`, `>`, `>=`, `^=` for a prefix, `*=` for a part of a text, `~=` for an element of "
         "a list; `KEY=[1, 2]` is one of several values, `KEY` alone any value, `!KEY` none. Or a filter as JSON.",
+        metavar="KEY=VALUE",
     ),
 ]
 _AnyWhere = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=VALUE", help="At least one of these conditions must hold; may be repeated."),
+    list[str] | None, option("At least one of these conditions must hold; may be repeated.", metavar="KEY=VALUE")
 ]
 _With = Annotated[
-    list[str] | None,
-    typer.Option("--with", metavar="NAME", help="Only records with this person; repeat it for one of several."),
+    list[str] | None, option("Only records with this person; repeat it for one of several.", "--with", metavar="NAME")
 ]
 _During = Annotated[
-    str | None,
-    typer.Option(metavar="TIME", help="Only what happened in `March 2026`, `last week`, ..., or lasted into it."),
+    str | None, option("Only what happened in `March 2026`, `last week`, ..., or lasted into it.", metavar="TIME")
 ]
-_After = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from this date onwards.")]
-_Before = Annotated[str | None, typer.Option(metavar="DATE", help="Only items from before this date.")]
+_After = Annotated[str | None, option("Only items from this date onwards.", metavar="DATE")]
+_Before = Annotated[str | None, option("Only items from before this date.", metavar="DATE")]
 AllUsers: TypeAlias = Annotated[
-    bool, typer.Option("--all-users", help="Items of every user; by default unscoped ones, or those of --user.")
+    bool, option("Items of every user; by default unscoped ones, or those of --user.", "--all-users")
 ]
 _OPTIONS: Final = {
     "user": _User,
@@ -161,11 +159,10 @@ class Selection:
 
 
 VisibleSelection: TypeAlias = Annotated[
-    Selection,
-    typer.Option("--all-users", help="Items of every user; by default unscoped ones, or those of --user."),
+    Selection, option("Items of every user; by default unscoped ones, or those of --user.", "--all-users")
 ]
 """The selection of a command that sees only unscoped items without `--all-users`."""
-EverySelection: TypeAlias = Annotated[Selection, typer.Option("--all-users", help="Items of every user (the default).")]
+EverySelection: TypeAlias = Annotated[Selection, option("Items of every user (the default).", "--all-users")]
 
 
 def as_typer(function: Callable[..., None]) -> Callable[..., None]:
@@ -186,13 +183,18 @@ def as_typer(function: Callable[..., None]) -> Callable[..., None]:
             named, more = marks[0].parameters()
             arguments, options, made[name] = arguments | named, options | more, marks[0].find
         elif kind is Selection:
-            options |= {option: (hint, None) for option, hint in _OPTIONS.items()}
+            options |= {key: (hint, None) for key, hint in _OPTIONS.items()}
             options |= {"all_users": (Annotated[bool, marks[0]], False)} if marks else {}
             made[name] = _selected
         elif isinstance(kind, type) and issubclass(kind, OptionGroup):
             arguments, made[name] = arguments | kind.parameters(), kind.take
         else:
             arguments[name] = (each.annotation, ... if each.default is each.empty else each.default)
+    for name, (hint, _) in (arguments | options).items():
+        kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+        if kind is bool and not marks[0].param_decls:
+            # Without a name, typer would add an option that turns it off.
+            marks[0].param_decls = (f"--{name.replace('_', '-')}",)
     added = [
         inspect.Parameter(
             name,
@@ -258,9 +260,9 @@ def make_filter(
         )
     for condition in where or []:
         found &= filter_of("--where", condition)
-    for option, key, value in (("--with", "with", shared_with), ("--during", "during", during)):
+    for name, key, value in (("--with", "with", shared_with), ("--during", "during", during)):
         if value:
-            found &= _loaded(option, {key: value})
+            found &= _loaded(name, {key: value})
     return found & Filter(any_of=tuple(filter_of("--any-where", condition) for condition in any_where or []))
 
 
@@ -283,10 +285,10 @@ def report_left_out(terminal: Terminal, count: int, *, store: str = "") -> None:
 
 Fields: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "Metadata field that is also searched: title, chapters[*].content; `none` for none. Repeatable.",
         "--field",
         metavar="PATH",
-        help="Metadata field that is also searched: title, chapters[*].content; `none` for none. Repeatable.",
     ),
 ]
 NEVER: Final = "none"
@@ -297,18 +299,13 @@ NEVER: Final = "none"
 class ItemValues(OptionGroup):
     """Properties of an item that is stored or changed."""
 
-    metadata: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Metadata of the item; may be repeated.")
-    ] = None
+    metadata: Annotated[list[str] | None, option("Metadata of the item; may be repeated.", metavar="KEY=VALUE")] = None
     field: Fields = None
-    time: Annotated[str | None, typer.Option(metavar="DATE", help="When it happened.")] = None
-    expires: Annotated[
-        str | None, typer.Option("--expires-at", "--expires", metavar="DATE", help="When it expires.")
-    ] = None
-    ttl: Annotated[
-        str | None,
-        typer.Option("--ttl", metavar="DURATION", help="How long it is kept from now on: 30d, 12h, `1h 30m`."),
-    ] = None
+    time: Annotated[str | None, option("When it happened.", metavar="DATE")] = None
+    expires: Annotated[str | None, option("When it expires.", "--expires-at", "--expires", metavar="DATE")] = None
+    ttl: Annotated[str | None, option("How long it is kept from now on: 30d, 12h, `1h 30m`.", metavar="DURATION")] = (
+        None
+    )
 
     def named_metadata(self) -> dict[str, str | int | float | bool | None]:
         """Return the metadata: `5` is a number, `"5"` text; raises `CommandError` for what is no `KEY=VALUE`."""

@@ -6,14 +6,15 @@ import difflib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from urllib.parse import urlencode
 
 import typer
 
+from devmem.cli.declaring import OptionGroup, option
 from devmem.cli.failures import unknown
 from devmem.cli.terminal import Terminal
 from devmem.errors import CommandError
@@ -70,25 +71,23 @@ def report_text(report: IndexReport) -> str:
 
 _SESSIONS_SHOWN: Final = 5
 WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow (YAML).")]
-Session: TypeAlias = Annotated[str, typer.Option(metavar="NAME", help="Session whose `auto` files are used.")]
+Session: TypeAlias = Annotated[str, option("Session whose `auto` files are used.", metavar="NAME")]
 AskedAtOption: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--asked-at", metavar="TIME", help="When it is asked, from which `last week` counts; with a zone, in its days."
-    ),
+    option("When it is asked, from which `last week` counts; with a zone, in its days.", "--asked-at", metavar="TIME"),
 ]
 Archived: TypeAlias = Annotated[
-    bool, typer.Option("--archived", help="The archived items, which nothing else finds; a search indexes them first.")
+    bool, option("The archived items, which nothing else finds; a search indexes them first.", "--archived")
 ]
 EmbeddingName: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    option(
+        "Provider of the embedding model of a file, such as minilm or e5; none searches by words only.",
         "--embedding",
         metavar="PROVIDER",
-        help="Provider of the embedding model of a file, such as minilm or e5; none searches by words only.",
     ),
 ]
-JsonTerminal: TypeAlias = Annotated[Terminal, typer.Option("--json", help="Print JSON for programs.")]
+JsonTerminal: TypeAlias = Annotated[Terminal, option("Print JSON for programs.", "--json")]
 """The terminal of a command that has the option `--json`."""
 
 
@@ -129,32 +128,12 @@ def check_session(workflow: Workflow, session: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OptionGroup:
-    """Base of options that belong together: each field is declared as the parameter of a command is."""
-
-    @classmethod
-    def parameters(cls) -> dict[str, tuple[Any, Any]]:
-        """Return the options by name, each with its annotation and its default."""
-        hints = get_type_hints(cls, include_extras=True)
-        return {one.name: (hints[one.name], one.default) for one in fields(cls)}
-
-    @classmethod
-    def take(cls, _terminal: Terminal, given: dict[str, Any]) -> Self:
-        """Take the options out of those that are given, and return them together."""
-        return cls(**{name: given.pop(name) for name in cls.parameters()})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreState(OptionGroup):
     """The state of a store that is shown: the current one, one of an earlier time, or its archive."""
 
     as_of: Annotated[
         str | None,
-        typer.Option(
-            "--as-of",
-            metavar="TIME",
-            help="The items as they were at a time, such as 2026-06-02T14:30, yesterday or 3 days ago.",
-        ),
+        option("The items as they were at a time, such as 2026-06-02T14:30, yesterday or 3 days ago.", metavar="TIME"),
     ] = None
     archived: Archived = False
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import typer
 
+from devmem.cli.declaring import option
 from devmem.cli.failures import EXIT_FAILED, EXIT_PARTLY
 from devmem.cli.inputs import Output, deliver
 from devmem.cli.targets import JsonTerminal, load
@@ -44,14 +45,14 @@ def validate(
     files: Annotated[list[Path] | None, typer.Argument(metavar="FILE...", help="Workflows (YAML).")] = None,
     kind: Annotated[
         _Format,
-        typer.Option(
-            "--format",
-            help="`findings`; `sarif` for code scanning; `plan`, what a run of one workflow will read, write and send "
+        option(
+            "`findings`; `sarif` for code scanning; `plan`, what a run of one workflow will read, write and send "
             "away, and `mermaid`, its picture; or `schema`, the JSON Schema of workflows, for editors.",
+            "--format",
         ),
     ] = _Format.FINDINGS,
     fail_on: Annotated[
-        Level, typer.Option("--fail-on", help="Lowest level of a finding that makes the exit code 1, or 2 of an error.")
+        Level, option("Lowest level of a finding that makes the exit code 1, or 2 of an error.")
     ] = Level.ERROR,
     output: Output = None,
 ) -> None:

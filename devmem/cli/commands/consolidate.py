@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 from pydantic import JsonValue
 
+from devmem.cli.declaring import option
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.inputs import short_run
 from devmem.cli.targets import JsonTerminal, Place, StoreAddress, check_lasting, seconds_of_option
@@ -36,28 +37,23 @@ _SHORT: Final = 8
 def consolidate(
     terminal: JsonTerminal,
     place: Place,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
+    dry_run: Annotated[bool, option("Show what would be done; change nothing.")] = False,
     ignore: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="Metadata key whose values may differ. Repeatable.")
+        list[str] | None, option("Metadata key whose values may differ. Repeatable.", metavar="KEY")
     ] = None,
     digest_before: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Add digests of conversations that ended before: `30 days ago`.")
+        str | None, option("Add digests of conversations that ended before: `30 days ago`.", metavar="TIME")
     ] = None,
     archive_before: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Archive items of low trust that were stored before: `180 days ago`."),
+        str | None, option("Archive items of low trust that were stored before: `180 days ago`.", metavar="TIME")
     ] = None,
     max_trust: Annotated[
-        float | None, typer.Option(metavar="TRUST", min=0, max=1, help="Trust up to which items are archived: 0.5.")
+        float | None, option("Trust up to which items are archived: 0.5.", metavar="TRUST", min=0, max=1)
     ] = None,
-    summarize: Annotated[
-        bool, typer.Option("--summarize", help="Summarize older items instead, as the store's `summary` says.")
-    ] = False,
-    renew: Annotated[
-        bool, typer.Option("--renew", help="Summarize once more what is left of the sources of stale items instead.")
-    ] = False,
+    summarize: Annotated[bool, option("Summarize older items instead, as the store's `summary` says.")] = False,
+    renew: Annotated[bool, option("Summarize once more what is left of the sources of stale items instead.")] = False,
     facts: Annotated[
-        _Facts | None, typer.Option(help="Extract the facts of the turns that wait, or of all without facts, instead.")
+        _Facts | None, option("Extract the facts of the turns that wait, or of all without facts, instead.")
     ] = None,
 ) -> None:
     """Merge, archive or summarize items, or extract facts.

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 from pydantic_core import to_jsonable_python
 
+from devmem.cli.declaring import OptionGroup, option
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.inputs import (
     Ids,
@@ -26,7 +27,6 @@ from devmem.cli.targets import (
     JsonTerminal,
     MemoryPlace,
     OptionalStore,
-    OptionGroup,
     StoreAddress,
     check_session,
     find_store,
@@ -62,25 +62,21 @@ class Choice(OptionGroup):
 
     ids: Ids = None
     matching: Annotated[
-        str | None,
-        typer.Option("--matching", metavar="TEXT", help="Only items with this text in them or in their metadata."),
+        str | None, option("Only items with this text in them or in their metadata.", metavar="TEXT")
     ] = None
-    source: Annotated[
-        str | None, typer.Option("--source", metavar="NAME", help="Only items from this document or other source.")
-    ] = None
-    run: Annotated[str | None, typer.Option("--run", metavar="ID", help="Only items that this run wrote.")] = None
-    trace: Annotated[str | None, typer.Option("--trace", metavar="ID", help="Only items of this trace.")] = None
+    source: Annotated[str | None, option("Only items from this document or other source.", metavar="NAME")] = None
+    run: Annotated[str | None, option("Only items that this run wrote.", metavar="ID")] = None
+    trace: Annotated[str | None, option("Only items of this trace.", metavar="ID")] = None
     keep: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Of those that match, keep the N stored last, and pinned ones."),
+        int | None, option("Of those that match, keep the N stored last, and pinned ones.", min=0, metavar="N")
     ] = None
 
     def request(self, selection: Selection, *, tombstone: bool) -> EraseRequest:
         """Return the items to forget; raises `CommandError` when nothing is selected."""
         named = {"--matching": self.matching, "--source": self.source, "--run": self.run, "--trace": self.trace}
-        for option, value in named.items():
+        for name, value in named.items():
             if value is not None and not value.strip():
-                raise CommandError(f"{option} is empty. Is a variable not set?")
+                raise CommandError(f"{name} is empty. Is a variable not set?")
         if self == Choice() and selection.where.everything() and not selection.all_users:
             raise CommandError(
                 "nothing is selected: give --id, --user, --agent, --conversation, --where, --after, --before, "
@@ -101,14 +97,10 @@ class Choice(OptionGroup):
 class Manner(OptionGroup):
     """How items are forgotten."""
 
-    vacuum: Annotated[
-        bool, typer.Option("--vacuum", help="Rewrite the database even if nothing is left in its file.")
-    ] = False
-    tombstone: Annotated[
-        bool, typer.Option("--tombstone", help="Keep hashes, by which the store takes none of the texts again.")
-    ] = False
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be forgotten; change nothing.")] = False
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+    vacuum: Annotated[bool, option("Rewrite the database even if nothing is left in its file.")] = False
+    tombstone: Annotated[bool, option("Keep hashes, by which the store takes none of the texts again.")] = False
+    dry_run: Annotated[bool, option("Show what would be forgotten; change nothing.")] = False
+    yes: Annotated[bool, option("Do not ask.", "--yes", "-y")] = False
 
 
 def forget(
@@ -118,16 +110,12 @@ def forget(
     choice: Choice,
     manner: Manner,
     store: OptionalStore = None,
-    drop: Annotated[
-        bool, typer.Option("--drop", help="Drop the store of a database with everything in it, in one transaction.")
-    ] = False,
+    drop: Annotated[bool, option("Drop the store of a database with everything in it, in one transaction.")] = False,
     lift: Annotated[
-        list[str] | None,
-        typer.Option("--lift", metavar="ID", help="Remove the tombstones of this erasure, or `all`; may be repeated."),
+        list[str] | None, option("Remove the tombstones of this erasure, or `all`; may be repeated.", metavar="ID")
     ] = None,
     session: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Only this session's `auto` files; for a workflow, all sessions by default."),
+        str | None, option("Only this session's `auto` files; for a workflow, all sessions by default.", metavar="NAME")
     ] = None,
 ) -> None:
     """Forget items permanently, and print a receipt.

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from devmem.cli.declaring import option
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.options import checked_fields
 from devmem.cli.targets import (
@@ -43,18 +44,13 @@ def reindex(
     memory: MemoryPlace,
     store: OptionalStore = None,
     field: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATH", help="Metadata field to search from now on, for a file. Repeatable."),
+        list[str] | None, option("Metadata field to search from now on, for a file. Repeatable.", metavar="PATH")
     ] = None,
     embedding: EmbeddingName = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Also read files again, or embed items, that nothing has changed for.")
-    ] = False,
-    drop_missing: Annotated[
-        bool, typer.Option("--drop-missing", help="Drop the files of a source that is missing or empty, too.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List changes of files and write nothing.")] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Follow changes of files until interrupted.")] = False,
+    force: Annotated[bool, option("Also read files again, or embed items, that nothing has changed for.")] = False,
+    drop_missing: Annotated[bool, option("Drop the files of a source that is missing or empty, too.")] = False,
+    dry_run: Annotated[bool, option("List changes of files and write nothing.")] = False,
+    watch: Annotated[bool, option("Follow changes of files until interrupted.")] = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
     """Bring files, embeddings and searched fields up to date.

@@ -7,8 +7,7 @@ import time as clock
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
-import typer
-
+from devmem.cli.declaring import option
 from devmem.cli.failures import usage_errors
 from devmem.cli.inputs import (
     STDIN,
@@ -56,9 +55,7 @@ if TYPE_CHECKING:
 
 _IfVersion: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--if-version", metavar="VERSION", help="Change nothing if another version has been stored meanwhile."
-    ),
+    option("Change nothing if another version has been stored meanwhile.", "--if-version", metavar="VERSION"),
 ]
 
 
@@ -69,22 +66,20 @@ def add(
         Target(words="TEXT", about="Text to remember; `-` reads standard input.", least=1, most=1, embedding=True),
     ],
     values: ItemValues,
-    lines: Annotated[bool, typer.Option("--lines", help="Remember each line as a separate item.")] = False,
+    lines: Annotated[bool, option("Remember each line as a separate item.")] = False,
     history: History = False,
     item_id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Id of the item; an item with this id is replaced.")
+        str | None, option("Id of the item; an item with this id is replaced.", "--id", metavar="ID")
     ] = None,
     key: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Fact that the text states; replaces the earlier text with this key."),
+        str | None, option("Fact that the text states; replaces the earlier text with this key.", metavar="NAME")
     ] = None,
     if_version: _IfVersion = None,
-    user: Annotated[str | None, typer.Option(metavar="ID", help="User that the item belongs to.")] = None,
-    agent: Annotated[str | None, typer.Option(metavar="ID", help="Agent that the item belongs to.")] = None,
-    conversation: Annotated[str | None, typer.Option(metavar="ID", help="Conversation that the item is in.")] = None,
+    user: Annotated[str | None, option("User that the item belongs to.", metavar="ID")] = None,
+    agent: Annotated[str | None, option("Agent that the item belongs to.", metavar="ID")] = None,
+    conversation: Annotated[str | None, option("Conversation that the item is in.", metavar="ID")] = None,
     derived_from: Annotated[
-        list[str] | None,
-        typer.Option("--derived-from", metavar="ID", help="Item that it was concluded from; may be repeated."),
+        list[str] | None, option("Item that it was concluded from; may be repeated.", metavar="ID")
     ] = None,
 ) -> None:
     """Remember a text.
@@ -139,22 +134,15 @@ def update(
     ],
     selection: VisibleSelection,
     values: ItemValues,
-    remove: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="Metadata to remove; may be repeated.")
-    ] = None,
+    remove: Annotated[list[str] | None, option("Metadata to remove; may be repeated.", metavar="KEY")] = None,
     trust: Annotated[
-        float | None,
-        typer.Option(metavar="NUMBER", min=0, max=1, help="From 0 to 1; no search returns an item with 0."),
+        float | None, option("From 0 to 1; no search returns an item with 0.", metavar="NUMBER", min=0, max=1)
     ] = None,
     if_version: _IfVersion = None,
-    unarchive: Annotated[
-        bool, typer.Option("--unarchive", help="Bring an archived item back, so that searches find it.")
-    ] = False,
-    approve: Annotated[
-        bool, typer.Option("--approve", help="Take an item out of quarantine, so that searches find it.")
-    ] = False,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Reason of --approve, for the history.")] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count the items that match.")] = False,
+    unarchive: Annotated[bool, option("Bring an archived item back, so that searches find it.")] = False,
+    approve: Annotated[bool, option("Take an item out of quarantine, so that searches find it.")] = False,
+    reason: Annotated[str, option("Reason of --approve, for the history.", metavar="TEXT")] = "",
+    dry_run: Annotated[bool, option("Only count the items that match.")] = False,
 ) -> None:
     """Change an item and keep its id, or change every item that matches.
 
@@ -231,9 +219,7 @@ def count(
     terminal: JsonTerminal,
     place: ReadPlace,
     selection: EverySelection,
-    by: Annotated[
-        str | None, typer.Option("--by", metavar="KEY", help="Count each value of `user`, `agent`, `metadata.KEY` ...")
-    ] = None,
+    by: Annotated[str | None, option("Count each value of `user`, `agent`, `metadata.KEY` ...", metavar="KEY")] = None,
     archived: Archived = False,
 ) -> None:
     """Count items, or those with each value of a key.
@@ -267,17 +253,13 @@ def list_items(
     terminal: JsonTerminal,
     place: ReadPlace,
     selection: EverySelection,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of items.")] = 10,
+    limit: Annotated[int, option("Number of items.", "--limit", "-n", metavar="N", min=1)] = 10,
     order: ListOrder = Order.STORED,
     offset: Offset = 0,
     state: StoreState = NOW,
-    quarantined: Annotated[
-        bool, typer.Option("--quarantined", help="The items that a guard caught, which no search finds.")
-    ] = False,
-    stale: Annotated[bool, typer.Option("--stale", help="The items whose sources changed or are gone.")] = False,
-    tombstones: Annotated[
-        bool, typer.Option("--tombstones", help="What erased texts left to keep them out; see `devmem forget`.")
-    ] = False,
+    quarantined: Annotated[bool, option("The items that a guard caught, which no search finds.")] = False,
+    stale: Annotated[bool, option("The items whose sources changed or are gone.")] = False,
+    tombstones: Annotated[bool, option("What erased texts left to keep them out; see `devmem forget`.")] = False,
 ) -> None:
     """List items, the newest first.
 

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
+from devmem.cli.declaring import option
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.targets import (
     JsonTerminal,
@@ -47,9 +48,9 @@ def doctor(
     ],
     session: Session = DEFAULT_SESSION,
     salvage: Annotated[
-        Path | None, typer.Option(metavar="OUT", help="Write every readable item into this file, to import again.")
+        Path | None, option("Write every readable item into this file, to import again.", metavar="OUT")
     ] = None,
-    fix: Annotated[bool, typer.Option("--fix", help="Rebuild what can be rebuilt.")] = False,
+    fix: Annotated[bool, option("Rebuild what can be rebuilt.")] = False,
 ) -> None:
     """Examine what stores keep on disk, and mend it.
 
@@ -151,8 +152,8 @@ def backup(
     terminal: JsonTerminal,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store.")],
     copy: Annotated[Path, typer.Argument(metavar="COPY", help="File to write, which must not exist; or to restore.")],
-    restore: Annotated[bool, typer.Option("--restore", help="Put COPY in the place of FILE instead.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="With --restore: replace the items of FILE.")] = False,
+    restore: Annotated[bool, option("Put COPY in the place of FILE instead.")] = False,
+    force: Annotated[bool, option("With --restore: replace the items of FILE.")] = False,
 ) -> None:
     """Copy the file of a store while it is in use, or restore a copy.
 

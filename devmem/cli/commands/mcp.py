@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from devmem.cli.commands.agents import HookTime, run_hook
+from devmem.cli.declaring import OptionGroup, option
 from devmem.cli.failures import usage_errors
 from devmem.cli.options import AllUsers, checked_name, named_scope
-from devmem.cli.targets import OptionalStore, OptionGroup, Session, StoreAddress, find_store
+from devmem.cli.targets import OptionalStore, Session, StoreAddress, find_store
 from devmem.cli.terminal import Terminal, date_text, zoned
 from devmem.errors import CommandError, installed_version
 from devmem.memory.memory import Memory
@@ -33,13 +34,11 @@ _DEFAULT_TOKENS: Final = Path("devmem-tokens.json")
 class Reach(OptionGroup):
     """The part of a memory that clients reach, or the holder of a new token."""
 
-    user: Annotated[str | None, typer.Option(metavar="ID", help="Reach only this user's items.")] = None
-    agent: Annotated[str | None, typer.Option(metavar="ID", help="Reach only this agent's items.")] = None
-    conversation: Annotated[str | None, typer.Option(metavar="ID", help="Reach only items of this conversation.")] = (
-        None
-    )
+    user: Annotated[str | None, option("Reach only this user's items.", metavar="ID")] = None
+    agent: Annotated[str | None, option("Reach only this agent's items.", metavar="ID")] = None
+    conversation: Annotated[str | None, option("Reach only items of this conversation.", metavar="ID")] = None
     all_users: AllUsers = False
-    read_only: Annotated[bool, typer.Option("--read-only", help="Offer only the tools that change nothing.")] = False
+    read_only: Annotated[bool, option("Offer only the tools that change nothing.")] = False
 
     def named(self) -> dict[str, str]:
         """Return the parts of the scope that are named."""
@@ -51,27 +50,19 @@ class Service(OptionGroup):
     """How a memory is served over HTTP."""
 
     http: Annotated[
-        str | None,
-        typer.Option(metavar="[HOST:]PORT", help="Serve over HTTP at /mcp; otherwise over standard input and output."),
+        str | None, option("Serve over HTTP at /mcp; otherwise over standard input and output.", metavar="[HOST:]PORT")
     ] = None
     tokens: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Answer only requests with one of the tokens that --add-token puts here."),
+        Path | None, option("Answer only requests with one of the tokens that --add-token puts here.", metavar="FILE")
     ] = None
     allow_host: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Additional name by which clients reach the server.")
+        list[str] | None, option("Additional name by which clients reach the server.", metavar="NAME")
     ] = None
-    behind_tls: Annotated[
-        bool, typer.Option("--behind-tls", help="Confirm that a proxy in front of the server terminates TLS.")
-    ] = False
-    plain_http: Annotated[
-        bool, typer.Option("--plain-http", help="Accept that tokens and memories cross the network unencrypted.")
-    ] = False
-    rate: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of requests per token and minute.")] = (
-        600
-    )
+    behind_tls: Annotated[bool, option("Confirm that a proxy in front of the server terminates TLS.")] = False
+    plain_http: Annotated[bool, option("Accept that tokens and memories cross the network unencrypted.")] = False
+    rate: Annotated[int, option("Maximum number of requests per token and minute.", metavar="N", min=1)] = 600
     workers: Annotated[
-        int, typer.Option(metavar="N", min=1, max=MAX_WORKERS, help="Number of processes behind the port of --http.")
+        int, option("Number of processes behind the port of --http.", metavar="N", min=1, max=MAX_WORKERS)
     ] = 1
 
     def token_file(self, reach: Reach) -> TokenFile | None:
@@ -96,17 +87,15 @@ class TokenChange(OptionGroup):
     """A change of a file of tokens, instead of serving a memory."""
 
     add_token: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Make a token, by default for the user of this name, and print it instead."),
+        str | None, option("Make a token, by default for the user of this name, and print it instead.", metavar="NAME")
     ] = None
-    unscoped: Annotated[bool, typer.Option("--unscoped", help="With --add-token: reach unscoped items.")] = False
+    unscoped: Annotated[bool, option("With --add-token: reach unscoped items.")] = False
     expires: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="With --add-token: refuse it after a time such as 30d.")
+        str | None, option("With --add-token: refuse it after a time such as 30d.", metavar="DURATION")
     ] = None
-    list_tokens: Annotated[bool, typer.Option("--list-tokens", help="List the tokens, not their secrets.")] = False
+    list_tokens: Annotated[bool, option("List the tokens, not their secrets.")] = False
     revoke_token: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Revoke a token instead: servers refuse it from the next request on."),
+        str | None, option("Revoke a token instead: servers refuse it from the next request on.", metavar="NAME")
     ] = None
 
     def count(self) -> int:
@@ -142,7 +131,7 @@ class TokenChange(OptionGroup):
 
 
 def mcp(
-    terminal: Annotated[Terminal, typer.Option("--json", help="With --add-token or --list-tokens: print JSON.")],
+    terminal: Annotated[Terminal, option("With --add-token or --list-tokens: print JSON.", "--json")],
     reach: Reach,
     service: Service,
     change: TokenChange,
@@ -152,15 +141,11 @@ def mcp(
     ] = None,
     store: OptionalStore = None,
     search_fetch: Annotated[
-        bool,
-        typer.Option("--search-fetch", help="Also offer the tools `search` and `fetch`, which some products require."),
+        bool, option("Also offer the tools `search` and `fetch`, which some products require.")
     ] = False,
-    budget: Annotated[
-        int, typer.Option(metavar="TOKENS", min=200, max=100_000, help="Maximum size of an answer.")
-    ] = 2_000,
+    budget: Annotated[int, option("Maximum size of an answer.", metavar="TOKENS", min=200, max=100_000)] = 2_000,
     hook: Annotated[
-        HookTime | None,
-        typer.Option(help="Answer a hook of a coding agent instead, whose event is JSON on standard input."),
+        HookTime | None, option("Answer a hook of a coding agent instead, whose event is JSON on standard input.")
     ] = None,
     session: Session = DEFAULT_SESSION,
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import typer
 
+from devmem.cli.declaring import option
 from devmem.cli.inputs import (
     Ids,
     Newest,
@@ -91,19 +92,18 @@ def log(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="[STORE] [CONVERSATION]", help="Id of a conversation.")
     ] = None,
-    trace: Annotated[str | None, typer.Option(metavar="ID", help="Show the calls of this trace as a tree.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Show long contents in full.")] = False,
+    trace: Annotated[str | None, option("Show the calls of this trace as a tree.", metavar="ID")] = None,
+    full: Annotated[bool, option("Show long contents in full.")] = False,
     drawing: Annotated[
-        FlowFormat | None,
-        typer.Option("--format", help="Draw who sent what to whom; by default according to the suffix of FILE."),
+        FlowFormat | None, option("Draw who sent what to whom; by default according to the suffix of FILE.", "--format")
     ] = None,
     output: Output = None,
     ids: Ids = None,
     newest: Newest = None,
-    shown: Annotated[bool, typer.Option("--shown", help="List the steps at which agents got memories.")] = False,
-    step: Annotated[int | None, typer.Option(metavar="N", help="Show what an agent was shown at this step.")] = None,
-    run: Annotated[str | None, typer.Option(metavar="RUN", help="With --shown: only steps of this run.")] = None,
-    node: Annotated[str | None, typer.Option(metavar="ID", help="With --shown: only steps of this node.")] = None,
+    shown: Annotated[bool, option("List the steps at which agents got memories.")] = False,
+    step: Annotated[int | None, option("Show what an agent was shown at this step.", metavar="N")] = None,
+    run: Annotated[str | None, option("With --shown: only steps of this run.", metavar="RUN")] = None,
+    node: Annotated[str | None, option("With --shown: only steps of this node.", metavar="ID")] = None,
     session: Session = DEFAULT_SESSION,
 ) -> None:
     """List conversations and traces, show or draw one, or show what agents were shown.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from devmem.cli.declaring import option
 from devmem.cli.targets import JsonTerminal, load, require_path
 from devmem.encryption.keys import (
     HEADER_BYTES,
@@ -32,10 +33,8 @@ _WORKFLOWS: Final = (".yaml", ".yml")
 def rekey(
     terminal: JsonTerminal,
     place: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store, or a workflow (YAML).")],
-    new_key_file: Annotated[
-        Path | None, typer.Option("--new-key-file", metavar="FILE", help="The new key; or the variable DEVMEM_NEW_KEY.")
-    ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Decrypt: write plain files.")] = False,
+    new_key_file: Annotated[Path | None, option("The new key; or the variable DEVMEM_NEW_KEY.", metavar="FILE")] = None,
+    plain: Annotated[bool, option("Decrypt: write plain files.")] = False,
 ) -> None:
     """Encrypt a memory, change its key, or decrypt it.
 

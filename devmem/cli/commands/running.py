@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, TypeAlias
 import typer
 
 from devmem.cli.commands.searching import show_hits
+from devmem.cli.declaring import option
 from devmem.cli.failures import EXIT_PARTLY, unknown
 from devmem.cli.inputs import STDIN, UTF8_MARK, read_stdin
 from devmem.cli.options import AllUsers, checked_name, report_left_out
@@ -293,32 +294,28 @@ def run(
     terminal: JsonTerminal,
     file: WorkflowFile,
     text: Annotated[
-        str | None,
-        typer.Option("--input", "-i", metavar="TEXT", help="Input of the workflow; `-` reads standard input."),
+        str | None, option("Input of the workflow; `-` reads standard input.", "--input", "-i", metavar="TEXT")
     ] = None,
     input_file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help='One input per line, plain or as `{"text": ...}`; `-` reads standard input.'),
+        option('One input per line, plain or as `{"text": ...}`; `-` reads standard input.', metavar="FILE"),
     ] = None,
-    node: Annotated[str | None, typer.Option(metavar="ID", help="Run only this node.")] = None,
+    node: Annotated[str | None, option("Run only this node.", metavar="ID")] = None,
     attach: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="File sent with every input, such as an image; may be repeated."),
+        list[Path] | None, option("File sent with every input, such as an image; may be repeated.", metavar="FILE")
     ] = None,
     session: Session = DEFAULT_SESSION,
     chat: Annotated[
-        str | None, typer.Option(metavar="PROVIDER", help="Chat provider for every node; `extractive` needs no key.")
+        str | None, option("Chat provider for every node; `extractive` needs no key.", metavar="PROVIDER")
     ] = None,
-    embedding: Annotated[
-        EmbeddingChoice | None, typer.Option("--embedding", help="Embedding for every store; neither needs a key.")
-    ] = None,
+    embedding: Annotated[EmbeddingChoice | None, option("Embedding for every store; neither needs a key.")] = None,
     user: Annotated[
-        str | None, typer.Option(metavar="ID", help="User the run is for: their items and unscoped ones are recalled.")
+        str | None, option("User the run is for: their items and unscoped ones are recalled.", metavar="ID")
     ] = None,
     all_users: AllUsers = False,
     asked_at: AskedAtOption = None,
-    show_memory: Annotated[bool, typer.Option("--show-memory", help="Show what was recalled and written.")] = False,
-    stream: Annotated[bool, typer.Option("--stream", help="Print the models' output as it arrives.")] = False,
+    show_memory: Annotated[bool, option("Show what was recalled and written.")] = False,
+    stream: Annotated[bool, option("Print the models' output as it arrives.")] = False,
 ) -> None:
     """Run a workflow's agents with their memories.
 

@@ -8,8 +8,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
-import typer
-
+from devmem.cli.declaring import option
 from devmem.cli.inputs import full_id, full_run, short_run
 from devmem.cli.targets import (
     JsonTerminal,
@@ -40,10 +39,10 @@ def runs(
     terminal: JsonTerminal,
     memory: MemoryPlace,
     store: OptionalStore = None,
-    commit: Annotated[str | None, typer.Option(metavar="RUN", help="Commit this pending run.")] = None,
-    discard: Annotated[str | None, typer.Option(metavar="RUN", help="Discard this pending run.")] = None,
-    revert: Annotated[str | None, typer.Option(metavar="RUN", help="Undo this committed run.")] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Number of the newest runs.")] = 20,
+    commit: Annotated[str | None, option("Commit this pending run.", metavar="RUN")] = None,
+    discard: Annotated[str | None, option("Discard this pending run.", metavar="RUN")] = None,
+    revert: Annotated[str | None, option("Undo this committed run.", metavar="RUN")] = None,
+    limit: Annotated[int, option("Number of the newest runs.", "--limit", "-n", metavar="N", min=1)] = 20,
     session: Session = DEFAULT_SESSION,
 ) -> None:
     """List the runs of a memory, end those that are pending, or undo one.
@@ -127,9 +126,9 @@ def _opened(terminal: Terminal, every: Sequence[StoreAddress], *, looking: bool)
 def history(
     terminal: JsonTerminal,
     place: Annotated[StoreAddress, Target(words="[ID]", about="Id of one item.", most=1, reading=True)],
-    since: Annotated[str | None, typer.Option("--from", metavar="TIME", help="What changed from this time on.")] = None,
-    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="The later time; now by default.")] = None,
-    run: Annotated[str | None, typer.Option(metavar="RUN", help="What this run changed, or is about to.")] = None,
+    since: Annotated[str | None, option("What changed from this time on.", "--from", metavar="TIME")] = None,
+    until: Annotated[str | None, option("The later time; now by default.", "--to", metavar="TIME")] = None,
+    run: Annotated[str | None, option("What this run changed, or is about to.", metavar="RUN")] = None,
 ) -> None:
     """Show the versions of an item, or what changed between two times or in a run.
 

@@ -7,8 +7,7 @@ from dataclasses import asdict, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from devmem.cli.declaring import option
 from devmem.cli.options import VisibleSelection, report_hidden
 from devmem.cli.targets import (
     NOW,
@@ -122,20 +121,14 @@ def search(
     ],
     selection: VisibleSelection,
     top_k: Annotated[
-        int,
-        typer.Option("--top-k", "-k", metavar="N", min=1, max=10_000, help="Maximum number of items or conversations."),
+        int, option("Maximum number of items or conversations.", "--top-k", "-k", metavar="N", min=1, max=10_000)
     ] = 5,
-    threshold: Annotated[
-        float, typer.Option(metavar="X", min=-1.0, max=1.0, help="Minimum similarity (cosine).")
-    ] = -1.0,
+    threshold: Annotated[float, option("Minimum similarity (cosine).", metavar="X", min=-1.0, max=1.0)] = -1.0,
     relevance: Annotated[
-        float | None,
-        typer.Option("--min-relevance", metavar="X", help="Minimum score; 0.5 excludes most unrelated items."),
+        float | None, option("Minimum score; 0.5 excludes most unrelated items.", "--min-relevance", metavar="X")
     ] = None,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Show why each item was found, and what was left out.")
-    ] = False,
-    grouped: Annotated[bool, typer.Option("--by-conversation", help="Find conversations instead of items.")] = False,
+    explain: Annotated[bool, option("Show why each item was found, and what was left out.")] = False,
+    grouped: Annotated[bool, option("Find conversations instead of items.", "--by-conversation")] = False,
     asked_at: AskedAtOption = None,
     state: StoreState = NOW,
 ) -> None:
@@ -216,10 +209,8 @@ def context(
     terminal: JsonTerminal,
     place: ReadPlace,
     selection: VisibleSelection,
-    max_tokens: Annotated[int, typer.Option(min=1, metavar="N", help="Estimated tokens of the text.")] = 2000,
-    language: Annotated[
-        _Language | None, typer.Option(help="Language of the sentences; the store's by default.")
-    ] = None,
+    max_tokens: Annotated[int, option("Estimated tokens of the text.", min=1, metavar="N")] = 2000,
+    language: Annotated[_Language | None, option("Language of the sentences; the store's by default.")] = None,
 ) -> None:
     """Print what an agent may know of a conversation, for a prompt.
 

@@ -14,6 +14,7 @@ from typing import Annotated, Final, TypeVar
 import typer
 
 from devmem.cli.commands.agents import Agent, agent_files
+from devmem.cli.declaring import option
 from devmem.cli.terminal import Terminal, can_ask
 from devmem.errors import NAME as DISTRIBUTION
 from devmem.errors import CommandError, install_command
@@ -125,21 +126,17 @@ def init(
             help="File to write (team.yaml); with --agent the memory, with --plugin its folder.",
         ),
     ] = None,
-    store: Annotated[
-        StarterStore | None, typer.Option("--store", help="Type of the store; simple by default.", show_default=False)
-    ] = None,
+    store: Annotated[StarterStore | None, option("Type of the store; simple by default.", show_default=False)] = None,
     model: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="`extractive` (the default), without a key; or a chat model: gpt-4o-mini."),
+        str | None, option("`extractive` (the default), without a key; or a chat model: gpt-4o-mini.", metavar="MODEL")
     ] = None,
     language: Annotated[
-        StarterLanguage | None,
-        typer.Option("--language", help="Language of the remembered texts; en by default.", show_default=False),
+        StarterLanguage | None, option("Language of the remembered texts; en by default.", show_default=False)
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
-    agent: Annotated[Agent | None, typer.Option(help="Write the entries of a coding agent instead.")] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Take the entries of --agent out again.")] = False,
-    plugin: Annotated[Plugin | None, typer.Option(help="Write the package of a plugin instead.")] = None,
+    force: Annotated[bool, option("Overwrite the file.")] = False,
+    agent: Annotated[Agent | None, option("Write the entries of a coding agent instead.")] = None,
+    remove: Annotated[bool, option("Take the entries of --agent out again.")] = False,
+    plugin: Annotated[Plugin | None, option("Write the package of a plugin instead.")] = None,
 ) -> None:
     """Write a workflow to start with, the entries of a coding agent, or the package of a plugin.
 

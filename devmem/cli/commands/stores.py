@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from devmem.cli.commands.consolidate import facts_text
+from devmem.cli.declaring import option
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.targets import JsonTerminal, OptionalStore, Session, StoreAddress, every_store, location_of, shown_store
 from devmem.cli.terminal import Terminal, date_text, size_text, zoned
@@ -40,8 +41,8 @@ def stores(
         typer.Argument(metavar="[MEMORY]", help="A file or a workflow; without it, the store types are listed."),
     ] = None,
     store: OptionalStore = None,
-    days: Annotated[int, typer.Option("--days", metavar="N", min=1, help="Number of the last days.")] = 14,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Values of each kind.")] = 10,
+    days: Annotated[int, option("Number of the last days.", metavar="N", min=1)] = 14,
+    limit: Annotated[int, option("Values of each kind.", "--limit", "-n", metavar="N", min=1)] = 10,
     session: Session = DEFAULT_SESSION,
 ) -> None:
     """List the store types, or show what is in a memory's stores, and where.

@@ -17,6 +17,7 @@ import typer
 from pydantic_core import to_jsonable_python
 
 from devmem.cli.commands.records import log_of
+from devmem.cli.declaring import option
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.inputs import STDIN, Ids, ListOrder, Newest, Output, check_output, deliver, pick
 from devmem.cli.options import Fields, Selection, checked_fields, named_scope
@@ -61,8 +62,7 @@ from devmem.transfer.importing.tables import KEYS
 from devmem.workflow.recording import rebuild_view
 
 Column: TypeAlias = Annotated[
-    list[str] | None,
-    typer.Option(metavar="KEY=NAME", help=f"Column of a table: text=Body. Keys: {', '.join(KEYS)}. Repeatable."),
+    list[str] | None, option(f"Column of a table: text=Body. Keys: {', '.join(KEYS)}. Repeatable.", metavar="KEY=NAME")
 ]
 
 
@@ -79,23 +79,20 @@ def import_data(
         StoreAddress,
         Target(words="DATA...", about="Files, folders, zip files; - is stdin.", least=1, most=ANY_NUMBER),
     ],
-    data_format: Annotated[FileFormat, typer.Option("--format", help="Format of the files.")] = FileFormat.AUTO,
+    data_format: Annotated[FileFormat, option("Format of the files.", "--format")] = FileFormat.AUTO,
     column: Column = None,
     field: Fields = None,
     encoding: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Encoding of texts and tables; detected by default.")
+        str | None, option("Encoding of texts and tables; detected by default.", metavar="NAME")
     ] = None,
-    dates: Annotated[DateOrder | None, typer.Option(help="Order of day and month in dates such as 03/04/2025.")] = None,
-    user: Annotated[str | None, typer.Option(metavar="ID", help="User of items for which the files name none.")] = None,
-    agent: Annotated[
-        str | None, typer.Option(metavar="ID", help="Agent of items for which the files name none.")
-    ] = None,
+    dates: Annotated[DateOrder | None, option("Order of day and month in dates such as 03/04/2025.")] = None,
+    user: Annotated[str | None, option("User of items for which the files name none.", metavar="ID")] = None,
+    agent: Annotated[str | None, option("Agent of items for which the files name none.", metavar="ID")] = None,
     conversation: Annotated[
-        str | None, typer.Option(metavar="ID", help="Conversation of items for which the files name none.")
+        str | None, option("Conversation of items for which the files name none.", metavar="ID")
     ] = None,
     dry_run: Annotated[
-        bool,
-        typer.Option("--dry-run", help="Check the files, show what was understood and left out, and store nothing."),
+        bool, option("Check the files, show what was understood and left out, and store nothing.")
     ] = False,
 ) -> None:
     """Fill a store from data files.
@@ -187,10 +184,10 @@ def _columns(options: Sequence[str], encoding: str | None) -> dict[str, str]:
     except LookupError as error:
         raise CommandError(f"--encoding {encoding!r}: unknown encoding.") from error
     columns = {}
-    for option in options:
-        key, equals, name = option.partition("=")
+    for pair in options:
+        key, equals, name = pair.partition("=")
         if key not in KEYS or not equals or not name:
-            raise CommandError(f"--column {option!r}: write KEY=NAME, with one of the keys {', '.join(KEYS)}.")
+            raise CommandError(f"--column {pair!r}: write KEY=NAME, with one of the keys {', '.join(KEYS)}.")
         columns[key] = name
     return columns
 
@@ -266,9 +263,7 @@ def export(
     selection: Selection,
     snapshot_format: Annotated[
         SnapshotFormat | None,
-        typer.Option(
-            "--format", help="`json` to import, `markdown` to read; by default according to the suffix of FILE."
-        ),
+        option("`json` to import, `markdown` to read; by default according to the suffix of FILE.", "--format"),
     ] = None,
     output: Output = None,
     ids: Ids = None,
@@ -325,9 +320,7 @@ _IN_ONE_WORKFLOW: Final = 3
 def copy(
     terminal: JsonTerminal,
     places: Places,
-    into: Annotated[
-        str | None, typer.Option(metavar="STORE", help="Of a workflow alone: only the copies in this store.")
-    ] = None,
+    into: Annotated[str | None, option("Of a workflow alone: only the copies in this store.", metavar="STORE")] = None,
     session: Session = DEFAULT_SESSION,
 ) -> None:
     """Copy every item of one store into another.

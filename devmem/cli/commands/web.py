@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from devmem.cli.declaring import option
 from devmem.cli.failures import usage_errors
 from devmem.cli.inputs import whole_id
 from devmem.cli.options import checked_name
@@ -33,17 +34,15 @@ _MOST_STEPS = 10_000
 def web(
     terminal: Terminal,
     target: Annotated[str, typer.Argument(metavar="TARGET", help="A file, a workflow, a store of one, or a URL.")],
-    port: Annotated[int, typer.Option(metavar="PORT", min=0, max=65_535, help="Port; 0 takes a free one.")] = 0,
-    user: Annotated[str | None, typer.Option(metavar="ID", help="Reach only this user's items.")] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every change.")] = False,
-    browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    port: Annotated[int, option("Port; 0 takes a free one.", metavar="PORT", min=0, max=65_535)] = 0,
+    user: Annotated[str | None, option("Reach only this user's items.", metavar="ID")] = None,
+    read_only: Annotated[bool, option("Refuse every change.")] = False,
+    browser: Annotated[bool, option("Open the page in the browser.", "--open")] = False,
     export: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Instead of serving, write what a run was shown as a page.")
+        Path | None, option("Instead of serving, write what a run was shown as a page.", metavar="FOLDER")
     ] = None,
-    run: Annotated[
-        str | None, typer.Option(metavar="RUN", help="With --export: this run; by default the last one.")
-    ] = None,
-    mask: Annotated[bool, typer.Option("--mask", help="With --export: replace the names of users and agents.")] = False,
+    run: Annotated[str | None, option("With --export: this run; by default the last one.", metavar="RUN")] = None,
+    mask: Annotated[bool, option("With --export: replace the names of users and agents.")] = False,
     session: Session = DEFAULT_SESSION,
 ) -> None:
     """Open a page that shows what is remembered, and why.
