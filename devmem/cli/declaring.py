@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Self, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Self, get_origin, get_type_hints
 
 import typer
 
@@ -26,13 +26,15 @@ def option(about: str, *names: str, **form: Any) -> Any:  # noqa: ANN401 - typer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionGroup:
-    """Base of options that belong together: each field is declared as the parameter of a command is."""
+    """Base of options that belong together: each field that has an annotation as a parameter has is one."""
 
     @classmethod
     def parameters(cls) -> dict[str, tuple[Any, Any]]:
         """Return the options by name, each with its annotation and its default."""
         hints = get_type_hints(cls, include_extras=True)
-        return {one.name: (hints[one.name], one.default) for one in fields(cls)}
+        return {
+            one.name: (hints[one.name], one.default) for one in fields(cls) if get_origin(hints[one.name]) is Annotated
+        }
 
     @classmethod
     def take(cls, _terminal: Terminal, given: dict[str, Any]) -> Self:

@@ -9,7 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, get_args, get_origin
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias, get_args, get_origin
 
 import typer
 
@@ -98,78 +99,104 @@ def _json(text: str) -> object:
         return None
 
 
-_User = Annotated[str | None, option("Only items of this user.", metavar="ID")]
-_Agent = Annotated[str | None, option("Only items of this agent.", metavar="ID")]
-_Conversation = Annotated[str | None, option("Only items of this conversation.", metavar="ID")]
-_Where = Annotated[
-    list[str] | None,
-    option(
-        "Only items with this `session`, `trace`, `run`, `source` or `metadata.KEY`; may be repeated. Other "
-        "operators: `!=`, `<`, `<=`, `>`, `>=`, `^=` for a prefix, `*=` for a part of a text, `~=` for an element of "
-        "a list; `KEY=[1, 2]` is one of several values, `KEY` alone any value, `!KEY` none. Or a filter as JSON.",
-        metavar="KEY=VALUE",
-    ),
-]
-_AnyWhere = Annotated[
-    list[str] | None, option("At least one of these conditions must hold; may be repeated.", metavar="KEY=VALUE")
-]
-_With = Annotated[
-    list[str] | None, option("Only records with this person; repeat it for one of several.", "--with", metavar="NAME")
-]
-_During = Annotated[
-    str | None, option("Only what happened in `March 2026`, `last week`, ..., or lasted into it.", metavar="TIME")
-]
-_After = Annotated[str | None, option("Only items from this date onwards.", metavar="DATE")]
-_Before = Annotated[str | None, option("Only items from before this date.", metavar="DATE")]
 AllUsers: TypeAlias = Annotated[
     bool, option("Items of every user; by default unscoped ones, or those of --user.", "--all-users")
 ]
-_OPTIONS: Final = {
-    "user": _User,
-    "agent": _Agent,
-    "conversation": _Conversation,
-    "where": _Where,
-    "any_where": _AnyWhere,
-    "shared_with": _With,
-    "during": _During,
-    "after": _After,
-    "before": _Before,
-}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+@dataclass(frozen=True, kw_only=True)
+class Selection(OptionGroup):
     """Items that the options of a command select."""
 
-    where: Filter
+    user: Annotated[str | None, option("Only items of this user.", metavar="ID")] = None
+    agent: Annotated[str | None, option("Only items of this agent.", metavar="ID")] = None
+    conversation: Annotated[str | None, option("Only items of this conversation.", metavar="ID")] = None
+    where: Annotated[
+        list[str] | None,
+        option(
+            "Only items with this `session`, `trace`, `run`, `source` or `metadata.KEY`; may be repeated. Other "
+            "operators: `!=`, `<`, `<=`, `>`, `>=`, `^=` for a prefix, `*=` for a part of a text, `~=` for an element "
+            "of a list; `KEY=[1, 2]` is one of several values, `KEY` alone any value, `!KEY` none. Or a filter as "
+            "JSON.",
+            metavar="KEY=VALUE",
+        ),
+    ] = None
+    any_where: Annotated[
+        list[str] | None, option("At least one of these conditions must hold; may be repeated.", metavar="KEY=VALUE")
+    ] = None
+    shared_with: Annotated[
+        list[str] | None,
+        option("Only records with this person; repeat it for one of several.", "--with", metavar="NAME"),
+    ] = None
+    during: Annotated[
+        str | None, option("Only what happened in `March 2026`, `last week`, ..., or lasted into it.", metavar="TIME")
+    ] = None
+    after: Annotated[str | None, option("Only items from this date onwards.", metavar="DATE")] = None
+    before: Annotated[str | None, option("Only items from before this date.", metavar="DATE")] = None
     all_users: bool = False
+
+    @classmethod
+    def take(cls, terminal: Terminal, given: dict[str, Any]) -> Self:
+        """Take the options out of those that are given; raises `CommandError` for what selects nothing that can be."""
+        made = super().take(terminal, given)
+        if made.filter.scope.user is not None and made.all_users:
+            raise CommandError("give either --user or --all-users, not both.")
+        return made
 
     def is_empty(self) -> bool:
         """Whether no option selects anything."""
-        from devmem.model.filters import Filter
+        return self == type(self)()
 
-        return self.where == Filter() and not self.all_users
+    @cached_property
+    def filter(self) -> Filter:
+        """The filter of the items; `CommandError` is raised for an unknown key or an unreadable date."""
+        from devmem.model.filters import Filter
+        from devmem.model.items import Scope
+
+        found = Filter(
+            scope=Scope(**named_scope(user=self.user, agent=self.agent, conversation=self.conversation)),
+            after=None if self.after is None else seconds_of_option("--after", self.after),
+            before=None if self.before is None else seconds_of_option("--before", self.before),
+        )
+        if found.after is not None and found.before is not None and found.after >= found.before:
+            raise CommandError(
+                f"--after {self.after!r} is not earlier than --before {self.before!r}, which is excluded, so that "
+                "nothing can match."
+            )
+        for condition in self.where or []:
+            found &= filter_of("--where", condition)
+        for name, key, value in (("--with", "with", self.shared_with), ("--during", "during", self.during)):
+            if value:
+                found &= _loaded(name, {key: value})
+        return found & Filter(any_of=tuple(filter_of("--any-where", each) for each in self.any_where or []))
 
     @property
     def visible(self) -> Filter:
         """The filter, restricted to unscoped items unless it names a user or `all_users` is set."""
-        if self.all_users or self.where.scope.user is not None:
-            return self.where
-        return replace(self.where, unbound=("user",))
+        if self.all_users or self.filter.scope.user is not None:
+            return self.filter
+        return replace(self.filter, unbound=("user",))
 
 
-VisibleSelection: TypeAlias = Annotated[
-    Selection, option("Items of every user; by default unscoped ones, or those of --user.", "--all-users")
-]
-"""The selection of a command that sees only unscoped items without `--all-users`."""
-EverySelection: TypeAlias = Annotated[Selection, option("Items of every user (the default).", "--all-users")]
+@dataclass(frozen=True, kw_only=True)
+class VisibleSelection(Selection):
+    """The selection of a command that sees only unscoped items without `--all-users`."""
+
+    all_users: AllUsers = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class EverySelection(Selection):
+    """The selection of a command that sees the items of every user."""
+
+    all_users: Annotated[bool, option("Items of every user (the default).")] = False
 
 
 def as_typer(function: Callable[..., None]) -> Callable[..., None]:
     """Return a command as typer calls it.
 
-    Parameters of the types `Terminal`, `StoreAddress` and `Selection` are replaced by the context, by the arguments and
-    options of the `Target` in the annotation, and by the options that select items; an `OptionGroup` by its fields.
+    Parameters of the types `Terminal` and `StoreAddress` are replaced by the context, and by the arguments and options
+    of the `Target` in the annotation; an `OptionGroup` is by its fields.
     """
     arguments: dict[str, tuple[Any, Any]] = {"ctx": (typer.Context, ...)}
     options: dict[str, tuple[Any, Any]] = {}
@@ -182,12 +209,10 @@ def as_typer(function: Callable[..., None]) -> Callable[..., None]:
         elif kind is StoreAddress:
             named, more = marks[0].parameters()
             arguments, options, made[name] = arguments | named, options | more, marks[0].find
-        elif kind is Selection:
-            options |= {key: (hint, None) for key, hint in _OPTIONS.items()}
-            options |= {"all_users": (Annotated[bool, marks[0]], False)} if marks else {}
-            made[name] = _selected
         elif isinstance(kind, type) and issubclass(kind, OptionGroup):
-            arguments, made[name] = arguments | kind.parameters(), kind.take
+            # Options that select items come last in the help.
+            (options if issubclass(kind, Selection) else arguments).update(kind.parameters())
+            made[name] = kind.take
         else:
             arguments[name] = (each.annotation, ... if each.default is each.empty else each.default)
     for name, (hint, _) in (arguments | options).items():
@@ -221,49 +246,9 @@ def _terminal(terminal: Terminal, given: dict[str, Any]) -> Terminal:
     return terminal
 
 
-def _selected(_terminal: Terminal, given: dict[str, Any]) -> Selection:
-    """Take the options that select items out of those that are given, and return the selection."""
-    where = make_filter(**{name: given.pop(name) for name in _OPTIONS})
-    all_users = given.pop("all_users", False)
-    if all_users and where.scope.user is not None:
-        raise CommandError("give either --user or --all-users, not both.")
-    return Selection(where=where, all_users=all_users)
-
-
 def named_scope(**parts: str | None) -> dict[str, str]:
     """Return the parts of a scope that options name; raises `CommandError` for an empty or unusable name."""
     return {part: checked_name(f"--{part}", value) for part, value in parts.items() if value is not None}
-
-
-def make_filter(
-    *,
-    where: list[str] | None,
-    any_where: list[str] | None = None,
-    shared_with: list[str] | None = None,
-    during: str | None = None,
-    after: str | None = None,
-    before: str | None = None,
-    **scope: str | None,
-) -> Filter:
-    """Return the filter; raises `CommandError` for an unknown key or an unreadable date."""
-    from devmem.model.filters import Filter
-    from devmem.model.items import Scope
-
-    found = Filter(
-        scope=Scope(**named_scope(**scope)),
-        after=None if after is None else seconds_of_option("--after", after),
-        before=None if before is None else seconds_of_option("--before", before),
-    )
-    if found.after is not None and found.before is not None and found.after >= found.before:
-        raise CommandError(
-            f"--after {after!r} is not earlier than --before {before!r}, which is excluded, so that nothing can match."
-        )
-    for condition in where or []:
-        found &= filter_of("--where", condition)
-    for name, key, value in (("--with", "with", shared_with), ("--during", "during", during)):
-        if value:
-            found &= _loaded(name, {key: value})
-    return found & Filter(any_of=tuple(filter_of("--any-where", condition) for condition in any_where or []))
 
 
 def report_hidden(terminal: Terminal, memory: MemoryBase, where: Filter) -> None:

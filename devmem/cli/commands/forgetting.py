@@ -77,14 +77,14 @@ class Choice(OptionGroup):
         for name, value in named.items():
             if value is not None and not value.strip():
                 raise CommandError(f"{name} is empty. Is a variable not set?")
-        if self == Choice() and selection.where.everything() and not selection.all_users:
+        if self == Choice() and selection.filter.everything() and not selection.all_users:
             raise CommandError(
                 "nothing is selected: give --id, --user, --agent, --conversation, --where, --after, --before, "
                 "--matching, --source, --run, --trace or --keep; --all-users alone forgets everything."
             )
-        if self.source is not None and selection.where.source_name is not None:
+        if self.source is not None and selection.filter.source_name is not None:
             raise CommandError("give either --source or --where source=NAME, not both.")
-        where = selection.where if self.ids else selection.visible  # an id is exact: it needs no user beside it
+        where = selection.filter if self.ids else selection.visible  # an id is exact: it needs no user beside it
         if self.source is not None:
             where = replace(where, source_name=self.source)
         if self.trace is not None:

@@ -182,7 +182,7 @@ def update(
         if of_several:
             report_hidden(terminal, store, selection.visible)
             user = ANY if selection.all_users else None
-            count = memory.update(where=selection.where, dry_run=dry_run, user=user, **changes)
+            count = memory.update(where=selection.filter, dry_run=dry_run, user=user, **changes)
             told = f"{number_of(count, 'item')} would be changed" if dry_run else f"changed {number_of(count, 'item')}"
             answer = {"changed": count, "dry_run": dry_run}
         elif unarchive:
@@ -238,8 +238,8 @@ def count(
     total = 0
     with place.opened_if_written(StoreState(archived=archived), looking=True) as store, usage_errors():
         if store is not None:
-            total = Memory(store).count(where=selection.where, user=ANY)
-            found = [] if by is None else Memory(store).count(by=by, where=selection.where, user=ANY)
+            total = Memory(store).count(where=selection.filter, user=ANY)
+            found = [] if by is None else Memory(store).count(by=by, where=selection.filter, user=ANY)
     if by is None:
         terminal.answer({"count": total}, f"{total:,}")
         return
@@ -284,9 +284,9 @@ def list_items(
             _list_tombstones(terminal, store)
             return
         if stale:
-            _list_stale(terminal, store, selection.where, slice(offset, offset + limit))
+            _list_stale(terminal, store, selection.filter, slice(offset, offset + limit))
             return
-        where = selection.where & QUARANTINED if quarantined else selection.where
+        where = selection.filter & QUARANTINED if quarantined else selection.filter
         items = [] if store is None else store.recent(limit, where, order=order, offset=offset)
     if terminal.as_json:
         terminal.json([StoredMemory.of(item) for item in items])

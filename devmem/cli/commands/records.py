@@ -141,7 +141,7 @@ def log(
     if trace is not None and (draws or conversation is not None):
         raise CommandError("--trace shows one trace: give neither a CONVERSATION nor a format with it.")
     if draws:
-        _draw(terminal, place, conversation, drawing, output, ids, newest, selection.where)
+        _draw(terminal, place, conversation, drawing, output, ids, newest, selection.filter)
         return
     with place.opened_existing(looking=True) as store:
         if trace is None and conversation is None:

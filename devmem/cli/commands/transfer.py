@@ -284,7 +284,7 @@ def export(
     place.check_written("; nothing was written")
     check_output(place, output)
     with place.opened(state) as source:
-        where = selection.where
+        where = selection.filter
         now = nullcontext(source) if state.is_current else place.opened()
 
         def items() -> Iterator[MemoryItem]:
