@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
 import typer
 
-from devmem.cli.declaring import option
+from devmem.cli.declaring import OptionGroup, option
 from devmem.cli.inputs import (
     Ids,
     Newest,
@@ -68,6 +69,9 @@ class FlowFormat(StrEnum):
     """A picture of the graph."""
 
 
+_SHORT: Final = 8
+_STEPS: Final = 20
+"""Number of the last steps that are listed by default."""
 _BY_SUFFIX: Final = {".dot": FlowFormat.DOT, ".gv": FlowFormat.DOT, ".png": FlowFormat.PNG}
 
 
@@ -85,25 +89,92 @@ def log_of(memory: MemoryBase, name: str) -> InteractionLog:
     return memory
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture(OptionGroup):
+    """A drawing of who sent what to whom, and the items that it shows."""
+
+    drawing: Annotated[
+        FlowFormat | None, option("Draw who sent what to whom; by default according to the suffix of FILE.", "--format")
+    ] = None
+    output: Output = None
+    ids: Ids = None
+    newest: Newest = None
+
+    def is_wanted(self) -> bool:
+        """Whether there is to be a drawing."""
+        return self.drawing is not None or self.output is not None
+
+    def draw(self, terminal: Terminal, place: StoreAddress, conversation: str | None, where: Filter) -> None:
+        """Draw who sent what to whom, as the items of a store say."""
+        output = self.output
+        chosen = self.drawing or _BY_SUFFIX.get(output.suffix.lower() if output else "", FlowFormat.MERMAID)
+        if chosen is FlowFormat.PNG and output is None and not terminal.as_json:
+            raise CommandError("`--format png` needs a file: add --output FILE.png.")
+        place.check_written("; nothing was written")
+        check_output(place, output)
+        with place.opened(looking=True) as source:
+            if conversation is not None:
+                where &= Filter(scope=Scope(conversation=full_scope_id(source, "conversation", conversation)))
+            transfers = transfers_of(pick(source, self.ids, self.newest, where))
+        edges = edges_of(transfers)
+        if terminal.as_json:
+            terminal.json(transfers)
+        elif not transfers:
+            raise CommandError(
+                f"no matching item of memory store {place.store!r} records a message; nothing was drawn."
+            )
+        elif chosen is FlowFormat.PNG and output is not None:
+            replace_file(output, [png_picture(edges)])
+            terminal.report("note", f"written to {output}")
+        elif chosen is FlowFormat.SEQUENCE:
+            deliver(terminal, mermaid_sequence(transfers), output)
+        else:
+            deliver(terminal, dot_graph(edges) if chosen is FlowFormat.DOT else mermaid_flowchart(edges), output)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps(OptionGroup):
+    """Steps of a workflow at which its agents were shown something."""
+
+    shown: Annotated[bool, option("List the steps at which agents got memories.")] = False
+    step: Annotated[int | None, option("Show what an agent was shown at this step.", metavar="N")] = None
+    run: Annotated[str | None, option("With --shown: only steps of this run.", metavar="RUN")] = None
+    node: Annotated[str | None, option("With --shown: only steps of this node.", metavar="ID")] = None
+
+    def show(self, terminal: Terminal, memory: str, session: str, item: str | None, newest: int | None) -> None:
+        """List the steps, or show one of them."""
+        workflow = load(terminal, Path(memory))
+        log = RecallLog(session_folder(workflow, session) / STATE_FILE)
+        if not log.file.exists():
+            advice = "run it again" if workflow.record_recalls else "add `record_recalls: true` to it and run it"
+            raise CommandError(f"nothing is recorded of {memory} in {log.file}; {advice}.")
+        if self.step is not None:
+            _show_step(terminal, log, self.step)
+            return
+        runs = [one.run for one in log.runs(limit=10_000) if one.run] if self.run is not None else []
+        run = None if self.run is None else whole_id("run", self.run, runs)
+        item = None if item is None else whole_id("item", item, log.items(item))
+        found = log.recalls(run=run, node=self.node, item=item, limit=newest or _STEPS)
+        rows = [
+            (str(one.id), date_text(one.at), (one.run or "")[:_SHORT], one.agent, one.stage.value, str(len(one.shown)),
+             str(len(one.entries) - len(one.shown)), str(one.tokens), shorten(one.query or "", 60))
+            for one in found
+        ]  # fmt: skip
+        columns = ("step", "time", "run", "agent", "stage", "shown", "left out", "tokens", "asked")
+        terminal.rows(found, zoned(columns), rows, numbers=("step", "shown", "left out", "tokens"))
+
+
 def log(
     terminal: JsonTerminal,
     memory: MemoryPlace,
     selection: Selection,
+    picture: Picture,
+    steps: Steps,
     words: Annotated[
         list[str] | None, typer.Argument(metavar="[STORE] [CONVERSATION]", help="Id of a conversation.")
     ] = None,
     trace: Annotated[str | None, option("Show the calls of this trace as a tree.", metavar="ID")] = None,
     full: Annotated[bool, option("Show long contents in full.")] = False,
-    drawing: Annotated[
-        FlowFormat | None, option("Draw who sent what to whom; by default according to the suffix of FILE.", "--format")
-    ] = None,
-    output: Output = None,
-    ids: Ids = None,
-    newest: Newest = None,
-    shown: Annotated[bool, option("List the steps at which agents got memories.")] = False,
-    step: Annotated[int | None, option("Show what an agent was shown at this step.", metavar="N")] = None,
-    run: Annotated[str | None, option("With --shown: only steps of this run.", metavar="RUN")] = None,
-    node: Annotated[str | None, option("With --shown: only steps of this node.", metavar="ID")] = None,
     session: Session = DEFAULT_SESSION,
 ) -> None:
     """List conversations and traces, show or draw one, or show what agents were shown.
@@ -125,13 +196,13 @@ def log(
         devmem log team.yaml --shown --id 5f2c9a
         devmem log team.yaml --step 12
     """
-    draws = drawing is not None or output is not None
-    if shown or step is not None:
+    ids, newest, draws = picture.ids, picture.newest, picture.is_wanted()
+    if steps.shown or steps.step is not None:
         if draws or words or trace is not None or full or not selection.is_empty() or len(ids or ()) > 1:
             raise CommandError("--shown and --step can be combined only with --run, --node, --limit and one --id.")
-        _shown(terminal, memory, session, step, run, node, next(iter(ids or ()), None), newest)
+        steps.show(terminal, memory, session, next(iter(ids or ()), None), newest)
         return
-    if run is not None or node is not None:
+    if steps.run is not None or steps.node is not None:
         raise CommandError("--run and --node require --shown.")
     usage = "MEMORY [STORE] [CONVERSATION]"
     place = find_store(terminal, memory, words or (), session, most=1, usage=usage, reading=True)
@@ -141,7 +212,7 @@ def log(
     if trace is not None and (draws or conversation is not None):
         raise CommandError("--trace shows one trace: give neither a CONVERSATION nor a format with it.")
     if draws:
-        _draw(terminal, place, conversation, drawing, output, ids, newest, selection.filter)
+        picture.draw(terminal, place, conversation, selection.filter)
         return
     with place.opened_existing(looking=True) as store:
         if trace is None and conversation is None:
@@ -188,76 +259,6 @@ def _list(terminal: Terminal, store: MemoryBase) -> None:
     forms = [{"kind": kind, "id": value, "records": count} for kind, value, count in rows]
     shown = [(kind, value, f"{count:,}") for kind, value, count in rows]
     terminal.rows(forms, ("kind", "id", "records"), shown, numbers=("records",))
-
-
-def _draw(
-    terminal: Terminal,
-    place: StoreAddress,
-    conversation: str | None,
-    drawing: FlowFormat | None,
-    output: Path | None,
-    ids: list[str] | None,
-    newest: int | None,
-    where: Filter,
-) -> None:
-    """Draw who sent what to whom, as the items of a store say."""
-    chosen = drawing or _BY_SUFFIX.get(output.suffix.lower() if output else "", FlowFormat.MERMAID)
-    if chosen is FlowFormat.PNG and output is None and not terminal.as_json:
-        raise CommandError("`--format png` needs a file: add --output FILE.png.")
-    place.check_written("; nothing was written")
-    check_output(place, output)
-    with place.opened(looking=True) as source:
-        if conversation is not None:
-            where &= Filter(scope=Scope(conversation=full_scope_id(source, "conversation", conversation)))
-        transfers = transfers_of(pick(source, ids, newest, where))
-    edges = edges_of(transfers)
-    if terminal.as_json:
-        terminal.json(transfers)
-    elif not transfers:
-        raise CommandError(f"no matching item of memory store {place.store!r} records a message; nothing was drawn.")
-    elif chosen is FlowFormat.PNG and output is not None:
-        replace_file(output, [png_picture(edges)])
-        terminal.report("note", f"written to {output}")
-    elif chosen is FlowFormat.SEQUENCE:
-        deliver(terminal, mermaid_sequence(transfers), output)
-    else:
-        deliver(terminal, dot_graph(edges) if chosen is FlowFormat.DOT else mermaid_flowchart(edges), output)
-
-
-_SHORT = 8
-_STEPS = 20
-"""Number of the last steps that are listed by default."""
-
-
-def _shown(
-    terminal: Terminal,
-    memory: str,
-    session: str,
-    step: int | None,
-    run: str | None,
-    node: str | None,
-    item: str | None,
-    newest: int | None,
-) -> None:
-    """List the steps at which the agents of a workflow were shown something, or show one of them."""
-    workflow = load(terminal, Path(memory))
-    log = RecallLog(session_folder(workflow, session) / STATE_FILE)
-    if not log.file.exists():
-        advice = "run it again" if workflow.record_recalls else "add `record_recalls: true` to it and run it"
-        raise CommandError(f"nothing is recorded of {memory} in {log.file}; {advice}.")
-    if step is not None:
-        _show_step(terminal, log, step)
-        return
-    run = None if run is None else whole_id("run", run, [one.run for one in log.runs(limit=10_000) if one.run])
-    item = None if item is None else whole_id("item", item, log.items(item))
-    found = log.recalls(run=run, node=node, item=item, limit=newest or _STEPS)
-    rows = [
-        (str(one.id), date_text(one.at), (one.run or "")[:_SHORT], one.agent, one.stage.value, str(len(one.shown)),
-         str(len(one.entries) - len(one.shown)), str(one.tokens), shorten(one.query or "", 60))
-        for one in found
-    ]  # fmt: skip
-    columns = ("step", "time", "run", "agent", "stage", "shown", "left out", "tokens", "asked")
-    terminal.rows(found, zoned(columns), rows, numbers=("step", "shown", "left out", "tokens"))
 
 
 def _show_step(terminal: Terminal, log: RecallLog, step: int) -> None:
