@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from devmem.cli.terminal import Terminal
 
 
+def argument(metavar: str, about: str) -> Any:  # noqa: ANN401 - see `option`
+    """Return the declaration of an argument, as a parameter has it in its annotation."""
+    return typer.Argument(metavar=metavar, help=about)
+
+
 def option(about: str, *names: str, **form: Any) -> Any:  # noqa: ANN401 - typer keeps the class of its options to itself
     """Return the declaration of an option, as a parameter has it in its annotation.
 

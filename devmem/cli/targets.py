@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from urllib.parse import urlencode
 
-import typer
-
-from devmem.cli.declaring import OptionGroup, option
+from devmem.cli.declaring import OptionGroup, argument, option
 from devmem.cli.failures import unknown
 from devmem.cli.terminal import Terminal
 from devmem.errors import CommandError
@@ -70,7 +68,7 @@ def report_text(report: IndexReport) -> str:
 
 
 _SESSIONS_SHOWN: Final = 5
-WorkflowFile: TypeAlias = Annotated[Path, typer.Argument(metavar="FILE", help="Workflow (YAML).")]
+WorkflowFile: TypeAlias = Annotated[Path, argument("FILE", "Workflow (YAML).")]
 Session: TypeAlias = Annotated[str, option("Session whose `auto` files are used.", metavar="NAME")]
 AskedAtOption: TypeAlias = Annotated[
     str | None,
@@ -340,12 +338,10 @@ def shown_store(location: str, name: str) -> str:
 
 MemoryPlace: TypeAlias = Annotated[
     str,
-    typer.Argument(
-        metavar="MEMORY", help="A file (notes.db), a workflow (team.yaml), or a store of one (team.yaml#notes)."
-    ),
+    argument("MEMORY", "A file (notes.db), a workflow (team.yaml), or a store of one (team.yaml#notes)."),
 ]
 OptionalStore: TypeAlias = Annotated[
-    str | None, typer.Argument(metavar="STORE", help="Store of the workflow; not needed if there is only one.")
+    str | None, argument("STORE", "Store of the workflow; not needed if there is only one.")
 ]
 ANY_NUMBER: Final = 1_000_000
 _DATABASE_URL: Final = re.compile(r"postgres(ql)?:/", re.IGNORECASE)
@@ -372,7 +368,7 @@ class Target:
         """Return the arguments and the options, by name, each with its annotation and its default."""
         arguments: dict[str, Any] = {"memory": (MemoryPlace, ...)}
         if self.words:
-            given = typer.Argument(metavar=f"[STORE] {self.words}", help=self.about)
+            given = argument(f"[STORE] {self.words}", self.about)
             arguments["words"] = (
                 (Annotated[list[str], given], ...) if self.least else (Annotated[list[str] | None, given], None)
             )

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import typer
 
-from devmem.cli.declaring import option
+from devmem.cli.declaring import argument, option
 from devmem.cli.failures import EXIT_FAILED, EXIT_PARTLY
 from devmem.cli.inputs import Output, deliver
 from devmem.cli.targets import JsonTerminal, load
@@ -42,7 +42,7 @@ class _Format(StrEnum):
 
 def validate(
     terminal: JsonTerminal,
-    files: Annotated[list[Path] | None, typer.Argument(metavar="FILE...", help="Workflows (YAML).")] = None,
+    files: Annotated[list[Path] | None, argument("FILE...", "Workflows (YAML).")] = None,
     kind: Annotated[
         _Format,
         option(

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from devmem.cli.declaring import option
+from devmem.cli.declaring import argument, option
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.targets import (
     JsonTerminal,
@@ -44,7 +44,7 @@ def doctor(
     terminal: JsonTerminal,
     place: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="Workflow (YAML), file or URL of a store, or file of pending work."),
+        argument("FILE", "Workflow (YAML), file or URL of a store, or file of pending work."),
     ],
     session: Session = DEFAULT_SESSION,
     salvage: Annotated[
@@ -150,8 +150,8 @@ def _json_of(report: FileReport) -> dict[str, object]:
 
 def backup(
     terminal: JsonTerminal,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store.")],
-    copy: Annotated[Path, typer.Argument(metavar="COPY", help="File to write, which must not exist; or to restore.")],
+    file: Annotated[Path, argument("FILE", "SQLite file of a store.")],
+    copy: Annotated[Path, argument("COPY", "File to write, which must not exist; or to restore.")],
     restore: Annotated[bool, option("Put COPY in the place of FILE instead.")] = False,
     force: Annotated[bool, option("With --restore: replace the items of FILE.")] = False,
 ) -> None:

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from devmem.cli.commands.agents import HookTime, run_hook
-from devmem.cli.declaring import OptionGroup, option
+from devmem.cli.declaring import OptionGroup, argument, option
 from devmem.cli.failures import usage_errors
 from devmem.cli.options import AllUsers, checked_name, named_scope
 from devmem.cli.targets import OptionalStore, Session, StoreAddress, find_store
@@ -137,7 +135,7 @@ def mcp(
     change: TokenChange,
     memory: Annotated[
         str | None,
-        typer.Argument(metavar="MEMORY", help="A file, a workflow, or a store of one; not needed to manage tokens."),
+        argument("MEMORY", "A file, a workflow, or a store of one; not needed to manage tokens."),
     ] = None,
     store: OptionalStore = None,
     search_fetch: Annotated[

@@ -7,9 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
 
-import typer
-
-from devmem.cli.declaring import OptionGroup, option
+from devmem.cli.declaring import OptionGroup, argument, option
 from devmem.cli.inputs import (
     Ids,
     Newest,
@@ -170,9 +168,7 @@ def log(
     selection: Selection,
     picture: Picture,
     steps: Steps,
-    words: Annotated[
-        list[str] | None, typer.Argument(metavar="[STORE] [CONVERSATION]", help="Id of a conversation.")
-    ] = None,
+    words: Annotated[list[str] | None, argument("[STORE] [CONVERSATION]", "Id of a conversation.")] = None,
     trace: Annotated[str | None, option("Show the calls of this trace as a tree.", metavar="ID")] = None,
     full: Annotated[bool, option("Show long contents in full.")] = False,
     session: Session = DEFAULT_SESSION,

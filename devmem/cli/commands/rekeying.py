@@ -6,9 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
-from devmem.cli.declaring import option
+from devmem.cli.declaring import argument, option
 from devmem.cli.targets import JsonTerminal, load, require_path
 from devmem.encryption.keys import (
     HEADER_BYTES,
@@ -32,7 +30,7 @@ _WORKFLOWS: Final = (".yaml", ".yml")
 
 def rekey(
     terminal: JsonTerminal,
-    place: Annotated[Path, typer.Argument(metavar="FILE", help="SQLite file of a store, or a workflow (YAML).")],
+    place: Annotated[Path, argument("FILE", "SQLite file of a store, or a workflow (YAML).")],
     new_key_file: Annotated[Path | None, option("The new key; or the variable DEVMEM_NEW_KEY.", metavar="FILE")] = None,
     plain: Annotated[bool, option("Decrypt: write plain files.")] = False,
 ) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Final, TypeVar
 import typer
 
 from devmem.cli.commands.agents import Agent, agent_files
-from devmem.cli.declaring import option
+from devmem.cli.declaring import argument, option
 from devmem.cli.terminal import Terminal, can_ask
 from devmem.errors import NAME as DISTRIBUTION
 from devmem.errors import CommandError, install_command
@@ -121,10 +121,7 @@ def init(
     terminal: Terminal,
     file: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="FILE",
-            help="File to write (team.yaml); with --agent the memory, with --plugin its folder.",
-        ),
+        argument("FILE", "File to write (team.yaml); with --agent the memory, with --plugin its folder."),
     ] = None,
     store: Annotated[StarterStore | None, option("Type of the store; simple by default.", show_default=False)] = None,
     model: Annotated[

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from devmem.cli.commands.consolidate import facts_text
-from devmem.cli.declaring import option
+from devmem.cli.declaring import argument, option
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.targets import JsonTerminal, OptionalStore, Session, StoreAddress, every_store, location_of, shown_store
 from devmem.cli.terminal import Terminal, date_text, size_text, zoned
@@ -38,7 +38,7 @@ def stores(
     terminal: JsonTerminal,
     memory: Annotated[
         str | None,
-        typer.Argument(metavar="[MEMORY]", help="A file or a workflow; without it, the store types are listed."),
+        argument("[MEMORY]", "A file or a workflow; without it, the store types are listed."),
     ] = None,
     store: OptionalStore = None,
     days: Annotated[int, option("Number of the last days.", metavar="N", min=1)] = 14,

@@ -17,7 +17,7 @@ import typer
 from pydantic_core import to_jsonable_python
 
 from devmem.cli.commands.records import log_of
-from devmem.cli.declaring import option
+from devmem.cli.declaring import argument, option
 from devmem.cli.failures import EXIT_PARTLY
 from devmem.cli.inputs import STDIN, Ids, ListOrder, Newest, Output, check_output, deliver, pick
 from devmem.cli.options import Fields, Selection, checked_fields, named_scope
@@ -307,9 +307,7 @@ def export(
 
 Places: TypeAlias = Annotated[
     list[str],
-    typer.Argument(
-        metavar="[FILE] FROM TO", help="Two memories, or a workflow and two of its stores; a workflow alone."
-    ),
+    argument("[FILE] FROM TO", "Two memories, or a workflow and two of its stores; a workflow alone."),
 ]
 
 _SHOWN: Final = 5

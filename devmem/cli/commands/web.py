@@ -8,9 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from devmem.cli.declaring import option
+from devmem.cli.declaring import argument, option
 from devmem.cli.failures import usage_errors
 from devmem.cli.inputs import whole_id
 from devmem.cli.options import checked_name
@@ -33,7 +31,7 @@ _MOST_STEPS = 10_000
 
 def web(
     terminal: Terminal,
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="A file, a workflow, a store of one, or a URL.")],
+    target: Annotated[str, argument("TARGET", "A file, a workflow, a store of one, or a URL.")],
     port: Annotated[int, option("Port; 0 takes a free one.", metavar="PORT", min=0, max=65_535)] = 0,
     user: Annotated[str | None, option("Reach only this user's items.", metavar="ID")] = None,
     read_only: Annotated[bool, option("Refuse every change.")] = False,
