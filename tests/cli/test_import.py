@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -166,6 +167,21 @@ def test_what_a_store_skips_is_counted_with_the_reasons(workflow: Path, devmem: 
     result = devmem("import", workflow, "notes", data)
     assert "notes: 2 stored, 2 skipped; the store has 2 items now" in result.stdout
     assert result.stderr.splitlines() == ["warning: 2 skipped: neither the input nor the output has a text"]
+
+
+def test_of_many_reasons_the_most_frequent_are_shown(
+    make_workflow: Callable[[str], Path], devmem: Devmem, tmp_path: Path
+) -> None:
+    workflow = make_workflow("memory: [{name: role, type: long_term, config: {memory_path: role.db, watch: [plan]}}]\n")
+    data = tmp_path / "messages.jsonl"
+    actions = [f"act{number}" for number in range(1, 6) for _ in range(6 - number)]
+    payloads = [MemoryWritePayload(inputs_text="Hello.", metadata={"cause_by": action}) for action in actions]
+    data.write_text("".join(dump_write(payload) + "\n" for payload in payloads), encoding="utf-8")
+    result = devmem("import", workflow, "role", data)
+    assert result.stderr.splitlines() == [
+        *(f"warning: {6 - number} skipped: 'act{number}' is not watched; watched are plan" for number in (1, 2, 3)),
+        "warning: and 2 more reasons",
+    ]
 
 
 def test_a_store_that_takes_no_writes_says_so(workflow: Path, devmem: Devmem, tmp_path: Path) -> None:
