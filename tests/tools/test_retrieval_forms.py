@@ -35,18 +35,6 @@ def test_each_question_of_longmemeval_has_its_own_haystack(tmp_path: Path) -> No
     assert labelled.gold_sessions == {"s_a", "s_b"}
 
 
-def test_evidence_in_a_session_that_comes_again_is_found(tmp_path: Path) -> None:
-    doubled = [
-        LONGMEMEVAL[0] | {"haystack_session_ids": ["s", "s"], "answer_session_ids": ["s"]},
-        LONGMEMEVAL[1] | {"haystack_session_ids": ["s", "s"], "answer_session_ids": ["s"]},
-    ]
-    (dataset,) = read_datasets([write(tmp_path / "longmemeval.json", doubled)])
-    assert [one.questions[0].gold for one in dataset.haystacks] == [
-        {"q1/s/1", "q1/s/2", "q1/s#2/1", "q1/s#2/2"},
-        {"q2/s/2"},
-    ]
-
-
 def test_a_query_of_units_without_gold_is_not_counted(tmp_path: Path) -> None:
     (dataset,) = read_datasets([write(tmp_path / "chat.units.json.gz", UNITS)])
     (question,) = dataset.haystacks[0].questions
@@ -84,15 +72,6 @@ def test_memories_of_madial_bench_are_found_beside_their_dialogues(tmp_path: Pat
     assert dataset.items == 2
 
 
-def test_the_query_of_a_long_dialogue_is_its_end(tmp_path: Path) -> None:
-    talk = {**DIALOGUES[0], "dialogue": [f'<Bart>:"{"一" * 500}结尾"\n', "x"], "test-turn": [1]}
-    write_lines(tmp_path / "memory.json", MEMORIES)
-    (dataset,) = read_datasets([write_lines(tmp_path / "dialogue.json", [talk])])
-    asked = dataset.haystacks[0].questions[0].text
-    assert len(asked) == 300
-    assert asked.endswith("一结尾")
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
@@ -119,24 +98,3 @@ def test_what_is_no_data_set_is_refused(tmp_path: Path, content: str, said: str)
         read_datasets([path])
     assert str(caught.value).startswith(str(path))
     assert said in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"test-turn": []}, "not a dialogue"),
-        ({"dialogue": 5}, "not a dialogue"),
-        ({"relevant-id": None}, "not a dialogue"),
-        ({"dialogue": ["<BOD>\n", "<EOD>\n"]}, "nothing is said before"),
-    ],
-)
-def test_a_dialogue_that_is_not_one_is_named(tmp_path: Path, changed: dict[str, object], said: str) -> None:
-    memories = write_lines(tmp_path / "memory.json", MEMORIES)
-    dialogues = write_lines(tmp_path / "dialogue.json", [DIALOGUES[0], {**DIALOGUES[0], **changed}])
-    with pytest.raises(DataFileError, match=rf"dialogue\.json:2: {said}"):
-        read_datasets([memories, dialogues])
-
-
-def test_dialogues_without_memories_say_what_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(DataFileError, match="name the file of their memories"):
-        read_datasets([write_lines(tmp_path / "talks.json", DIALOGUES)])

@@ -10,10 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from devmem import MemoryItem, Scope
-from devmem.errors import DataFileError
 from devmem.stores import Provenance, SourceKind
 from devmem.transfer.importing.formats import read_records
-from tests.tools.retrieval_data import LOCOMO, LONGMEMEVAL, MEMORIES, UNITS, write, write_lines
+from tests.tools.retrieval_data import LOCOMO, LONGMEMEVAL, MEMORIES, write, write_lines
 from tools.bench.__main__ import app
 from tools.bench.retrieval.items import DataForm, read_items
 
@@ -34,16 +33,6 @@ def test_turns_of_locomo_keep_their_order_and_place(tmp_path: Path, document: ob
     assert first.provenance == Provenance(kind=SourceKind.IMPORT, name="locomo.json")
     assert second.event_time == start + 1
     assert third.content_summary == "Mara: We moved to Lisbon. [shares an image: a photo of a tram]"
-
-
-def test_sessions_of_locomo_come_by_their_numbers_and_an_image_needs_no_text(tmp_path: Path) -> None:
-    last, first = (
-        {"speaker": "Mara", "dia_id": name, "text": text} for name, text in (("D10:1", "Last."), ("D2:1", ""))
-    )
-    talk = {"session_10": [last], "session_2": [{**first, "blip_caption": "a photo of a cat"}]}
-    data = read_items(write(tmp_path / "locomo.json", [{"sample_id": "c", "conversation": talk}]))
-    texts = [item.content_summary for item in data.items]
-    assert texts == ["Mara: [shares an image: a photo of a cat]", "Mara: Last."]
 
 
 def test_units_may_be_records(tmp_path: Path) -> None:
@@ -88,20 +77,6 @@ def test_turns_of_longmemeval_keep_their_order_and_place(tmp_path: Path, documen
     assert (last.id, last.metadata) == ("q1/s_b/2", {"turn": 2, "speaker": "assistant"})
 
 
-@pytest.mark.parametrize("blank", ["", " \u3000\n"])
-def test_turns_without_text_are_left_out_and_counted(tmp_path: Path, blank: str) -> None:
-    turns = [{"speaker": "Mara", "dia_id": f"D1:{n}", "text": text} for n, text in enumerate(["Hello.", blank, "So?"])]
-    locomo = read_items(write(tmp_path / "locomo.json", [{"sample_id": "c", "conversation": {"session_1": turns}}]))
-    assert ([item.id for item in locomo.items], locomo.left_out) == (["c/D1:0", "c/D1:2"], 1)
-    units = [{"id": turn["dia_id"], "text": turn["text"]} for turn in turns]
-    chat = read_items(write(tmp_path / "chat.json", [{"id": "c", "units": units}]))
-    assert ([item.id for item in chat.items], chat.left_out) == (["c/D1:0", "c/D1:2"], 1)
-    said = [{"role": "user", "content": turn["text"]} for turn in turns]
-    history = HISTORY | {"haystack_sessions": [said, []]}
-    answers = read_items(write(tmp_path / "history.json", [history]))
-    assert ([item.id for item in answers.items], answers.left_out) == (["q1/s_a/1", "q1/s_a/3"], 1)
-
-
 def test_memories_of_madial_bench_are_read(tmp_path: Path) -> None:
     timeless = {"9": {"event": "Lisa画画。", "user-id": 2}}
     data = read_items(write_lines(tmp_path / "memory.json", [*MEMORIES, timeless]))
@@ -111,64 +86,6 @@ def test_memories_of_madial_bench_are_read(tmp_path: Path) -> None:
     assert first.event_time == datetime(2023, 12, 25, tzinfo=UTC).timestamp()
     assert first.metadata == {"scene": "活动", "emotion": "开心"}
     assert (last.id, last.event_time) == ("madial/9", None)
-
-
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ('{"1": {"event": "", "user-id": 1}}', ":1: ['1']: 'event': expected text"),
-        ('{"1": {"event": "x", "user-id": 1, "time": "soon"}}', "['1']: 'time': not a time: 'soon'"),
-        ('{"1": {"event": "x", "user-id": 1}}\n[3]', ":2: expected an object of memories by their id, found list"),
-    ],
-)
-def test_what_is_wrong_with_a_memory_is_said(tmp_path: Path, line: str, said: str) -> None:
-    path = tmp_path / "memory.json"
-    path.write_text(line, encoding="utf-8")
-    with pytest.raises(DataFileError) as caught:
-        read_items(path)
-    assert said in str(caught.value)
-
-
-def sample(**turn: object) -> list[object]:
-    usual = {"speaker": "Mara", "dia_id": "D1:1", "text": "Hello."}
-    return [LOCOMO[0], {"sample_id": "c", "conversation": {"session_1": [usual | turn]}}]
-
-
-@pytest.mark.parametrize(
-    ("document", "said"),
-    [
-        (sample(text=None), "[1].conversation.session_1[0]: 'text': expected text"),
-        ([LOCOMO[0], {"sample_id": "c"}], "[1]: no conversation"),
-        ([{"sample_id": "c", "conversation": {"session_1": [7]}}], "[0].conversation.session_1[0]: expected a turn"),
-        (
-            [{"sample_id": "c", "conversation": {"session_1": [], "session_1_date_time": "soon"}}],
-            "[0].conversation.session_1: 'session_1_date_time': not a time: 'soon'",
-        ),
-        ([UNITS[0], {"id": "x"}], "[1]: expected an object with `id` and `units`"),
-        ([{"id": "x", "units": [5]}], "[0].units[0]: expected a unit"),
-        ([HISTORY, {"question_id": "q"}], "[1]: no history"),
-        (
-            [HISTORY | {"haystack_dates": ["2023/05/20"]}],
-            "[0]: 'haystack_dates': expected a list with one element",
-        ),
-        (
-            [HISTORY | {"haystack_dates": ["x", "y"]}],
-            "[0].haystack_sessions[0]: 'haystack_dates': not a time: 'x'",
-        ),
-        (
-            [HISTORY | {"haystack_sessions": [[{"role": "user"}], []]}],
-            "haystack_sessions[0][0]: 'content': expected",
-        ),
-        ([{"text": "x"}], "not a data set"),
-        ([], "not a data set"),
-    ],
-)
-def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, document: object, said: str) -> None:
-    path = write(tmp_path / "data.json", document)
-    with pytest.raises(DataFileError) as caught:
-        read_items(path)
-    assert str(caught.value).startswith(str(path))
-    assert said in str(caught.value)
 
 
 def test_the_lines_of_a_data_set_are_imported_as_its_items(tmp_path: Path) -> None:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from devmem.stores import QueryEmbedding
 from devmem.testing import HashEmbedder
-from tests.tools.retrieval_data import LOCOMO, LONGMEMEVAL, UNITS, write
+from tests.tools.retrieval_data import LOCOMO, UNITS, write
 from tools.bench.__main__ import app
-from tools.bench.retrieval.asking import ask_all
-from tools.bench.retrieval.cases import Bm25Case, Case, StoreCase, VectorCase
+from tools.bench.retrieval.cases import Bm25Case
 from tools.bench.retrieval.command import read_datasets
 from tools.bench.retrieval.memo import EmbeddingMemo
 from tools.bench.retrieval.report import rows_of
-from tools.bench.retrieval.running import run, steps
-from tools.bench.retrieval.variants import DEFAULT, Variant, parse_variant
+from tools.bench.retrieval.running import run
+from tools.bench.retrieval.variants import parse_variant
 
 
 def hashed() -> tuple[HashEmbedder, EmbeddingMemo]:
@@ -57,18 +54,6 @@ def test_the_command_writes_rows_and_questions(tmp_path: Path) -> None:
     assert cat["metrics"]["turn"]["mrr"] == 1.0
 
 
-@pytest.mark.postgres
-def test_stores_in_a_database_rank_as_those_in_files(tmp_path: Path) -> None:
-    rows_file = tmp_path / "rows.json"
-    code, output = bench(write(tmp_path / "locomo.json", LOCOMO), "--postgres", "--json", rows_file)
-    assert code == 0, output
-    shares: dict[str, dict[tuple[str, ...], float]] = {}
-    for row in json.loads(rows_file.read_text(encoding="utf-8")):
-        if row["unit"] == "share":
-            shares.setdefault(row["case"], {})[row["level"], row["type"], row["metric"]] = row["value"]
-    assert shares["postgres"] == shares["devmem"] != {}
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -91,75 +76,6 @@ def test_adversarial_questions_are_apart_and_not_in_all(tmp_path: Path) -> None:
     rows = list(rows_of("locomo", run(dataset, [Bm25Case()], memo, lambda _: None)))
     counts = {row.type: row.value for row in rows if row.metric == "questions" and row.level == "turn"}
     assert counts == {"all": 3, "single-hop": 1, "multi-hop": 1, "temporal": 1, "adversarial": 1}
-
-
-def test_every_step_is_counted(tmp_path: Path) -> None:
-    (dataset,) = read_datasets([write(tmp_path / "longmemeval.json", LONGMEMEVAL)])
-    _, memo = hashed()
-    cases: list[Case] = [StoreCase(DEFAULT), Bm25Case(), VectorCase()]
-    done: list[int] = []
-    results = run(dataset, cases, memo, done.append)
-    assert sum(done) == steps(dataset, cases) == 3 * (7 + 2)
-    assert [(result.case, len(result.answers), result.items) for result in results] == [
-        ("devmem", 2, 7),
-        ("bm25", 2, 7),
-        ("vector", 2, 7),
-    ]
-
-
-def test_a_text_is_embedded_once_a_run(tmp_path: Path) -> None:
-    (dataset,) = read_datasets([write(tmp_path / "longmemeval.json", LONGMEMEVAL)])
-    embedder, memo = hashed()
-    variants = [DEFAULT, Variant(name="devall", config={"ranking": "devall"})]
-    run(dataset, [*map(StoreCase, variants), VectorCase()], memo, lambda _: None)
-    texts = {item.content_summary for haystack in dataset.haystacks for item in haystack.items}
-    assert sorted(text for text in embedder.texts if text in texts) == sorted(texts)
-
-
-class Fixed:
-    """Ranks its ids as they are, and notes how many were asked for."""
-
-    index_bytes = 0
-
-    def __init__(self, ids: list[str]) -> None:
-        self._ids, self.depths = ids, list[int]()
-        self.ranked_sessions: list[str] = []
-
-    def search(self, asked: QueryEmbedding, top_k: int, asked_at: datetime | None = None) -> list[str]:
-        self.depths.append(top_k)
-        return self._ids[:top_k]
-
-    def sessions(self, asked: QueryEmbedding, top_k: int, asked_at: datetime | None = None) -> list[str]:
-        return self.ranked_sessions
-
-
-def test_enough_turns_are_fetched_for_ten_sessions(tmp_path: Path) -> None:
-    units = [{"id": f"{at}", "session": f"S{max(0, at - 150)}", "text": f"turn {at}"} for at in range(170)]
-    chat = [{"id": "c", "units": units, "queries": [{"id": "q", "text": "turn", "type": "t", "gold": ["158"]}]}]
-    (dataset,) = read_datasets([write(tmp_path / "chat.json", chat)])
-    (haystack,) = dataset.haystacks
-    searcher = Fixed([item.id for item in haystack.items])
-    (answer,) = ask_all(searcher, haystack, hashed()[1])
-    assert searcher.depths == [10, 10, 10, 50, 100, 200]
-    assert answer.sessions[:10] == [f"S{at}" for at in range(10)]
-    assert answer.session is not None
-    assert (answer.turn["any@10"], answer.session["any@10"]) == (0.0, 1.0)
-    assert answer.turn["mrr"] == pytest.approx(1 / 159)
-    searcher.ranked_sessions = ["S8", "S3"]
-    (answer,) = ask_all(searcher, haystack, hashed()[1])
-    assert answer.sessions[:5] == ["S8", "S3", "S0", "S1", "S2"]
-    assert answer.session is not None
-    assert answer.session["any@1"] == 1.0
-
-
-@pytest.mark.parametrize("case", [StoreCase(DEFAULT), Bm25Case(), VectorCase()])
-def test_every_case_finds_what_shares_words_with_the_question(tmp_path: Path, case: Case) -> None:
-    (dataset,) = read_datasets([write(tmp_path / "chat.json", UNITS)])
-    _, memo = hashed()
-    (result,) = run(dataset, [case], memo, lambda _: None)
-    (answer,) = (answer for _, answer in result.answers)
-    assert answer.ranked[0] == "chat/a"
-    assert result.index_bytes > 0
 
 
 def test_a_variant_is_yaml_or_json() -> None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from rapidfuzz.distance import OSA
-from typer.testing import CliRunner
 
 from tests.tools.retrieval_data import LOCOMO, write
-from tools.bench.__main__ import app
 from tools.bench.retrieval.command import read_datasets
 from tools.bench.retrieval.typos import as_statements, with_typos
 
@@ -27,19 +25,6 @@ def test_one_word_of_a_question_is_misspelled(tmp_path: Path) -> None:
             assert len(words) <= 1
             assert all(OSA.distance(right, wrong) == 1 and right[0] == wrong[0] for right, wrong in words)
     assert changed
-
-
-def test_the_command_asks_misspelled_questions(tmp_path: Path) -> None:
-    locomo, questions = write(tmp_path / "locomo.json", LOCOMO), tmp_path / "questions.json"
-    done = CliRunner().invoke(
-        app,
-        ["retrieval", str(locomo), "--typos", "--questions", str(questions)],
-        env={"COLUMNS": "200", "TERM": "dumb"},
-    )
-    assert done.exit_code == 0, done.output
-    (plain,) = read_datasets([locomo])
-    (haystack,) = with_typos(plain).haystacks
-    assert haystack.questions[0].text in questions.read_text(encoding="utf-8")
 
 
 def test_a_question_is_stated_without_the_words_that_ask(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,39 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 from tools.bench.__main__ import app
-from tools.bench.rows import Row
-from tools.bench.speed.command import _collect
 from tools.bench.speed.corpus import prepare
 from tools.bench.speed.embedding import measure_embedding
-from tools.bench.speed.measured.measuring import share_found, timed
+from tools.bench.speed.measured.measuring import share_found
 from tools.bench.speed.peers import PEERS, measure_peers
 from tools.bench.speed.processes import Measured, MeasurementError
-from tools.bench.speed.rows import label, parse_size
-from tools.bench.synthetic import BLOCK, Blocks
 
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("corpus")
-
-
-def test_a_block_is_the_same_whenever_it_is_made() -> None:
-    first, again = Blocks().block(3), Blocks().block(3)
-    assert first.texts == again.texts
-    np.testing.assert_array_equal(first.vectors, again.vectors)
-    assert Blocks().block(4).texts[0] != first.texts[0]
-    words = sum(len(text.split()) for text in first.texts) / BLOCK
-    assert 25 <= words <= 34
-    np.testing.assert_allclose(np.linalg.norm(first.vectors, axis=1), 1, rtol=1e-5)
-
-
-def test_memories_of_an_earlier_run_are_taken_again(cache: Path) -> None:
-    corpus = prepare(500, cache)
-    stamp = (corpus.folder / "vectors.npy").stat().st_mtime_ns
-    again = prepare(60, cache)
-    assert again.folder == corpus.folder
-    assert (again.folder / "vectors.npy").stat().st_mtime_ns == stamp
-    assert (len(list(again.texts())), again.vectors().shape) == (60, (60, 384))
 
 
 def test_the_nearest_are_the_exact_ones(cache: Path) -> None:
@@ -86,11 +62,6 @@ def test_a_size_that_is_none_is_refused(sizes: str) -> None:
     assert "write 500, 10k or" in " ".join(done.output.replace("│", " ").split())
 
 
-@pytest.mark.parametrize(("size", "name"), [(500, "500"), (1_000, "1k"), (10_000, "10k"), (1_000_000, "1M")])
-def test_a_size_has_one_name(size: int, name: str) -> None:
-    assert (label(size), parse_size(name)) == (name, size)
-
-
 def test_an_absent_peer_is_reported_with_what_installs_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chroma = next(peer for peer in PEERS if peer.name == "chroma")
     monkeypatch.setattr("tools.bench.speed.peers.PEERS", (chroma,))
@@ -122,31 +93,6 @@ def test_minilm_is_measured_and_an_absent_reference_is_noted(tmp_path: Path) -> 
     assert len(notes) == 1
 
 
-def test_slow_questions_are_asked_fewer_of() -> None:
-    asked: list[int] = []
-
-    def ask(at: int) -> int:
-        asked.append(at)
-        return at
-
-    timing, found = timed(ask, 100, seconds=0.0)
-    assert timing.figures("ask").keys() == {"ask_p50", "ask_p99", "ask_cpu_p50"}
-    assert (len(timing.wall), found, asked) == (5, [0, 1, 2, 3, 4], [0, 0, 1, 2, 3, 4])
-
-
 def test_recall_is_the_share_of_the_exact_nearest() -> None:
     assert share_found([[1, 2], [5, 9]], np.array([[1, 2], [5, 6]])) == 0.75
     assert share_found([[1, 2]], np.array([[1, 3], [5, 6]])) == 0.5
-
-
-def test_what_was_measured_before_a_failure_is_kept(capsys: pytest.CaptureFixture[str]) -> None:
-    row = Row(bench="speed", case="1k", metric="build", value=1.0, unit="ms")
-
-    def measured() -> Iterator[Row]:
-        yield row
-        raise MeasurementError("`ask` failed: out of memory")
-
-    rows: list[Row] = []
-    assert str(_collect(measured(), rows)) == "`ask` failed: out of memory"
-    assert rows == [row]
-    assert "measured: 1k" in capsys.readouterr().err
