@@ -111,7 +111,7 @@ ACCESS: Final[tuple[Change, ...]] = (
         file="devmem/storage/postgres/passages.py",
         old='WHERE store = {store} AND {condition} OFFSET 0)"\n# Whatever',
         new='WHERE store = {store} AND ({condition} OR row = 999) OFFSET 0)"\n# Whatever',
-        tests=("tests/storage/postgres/test_thousands_of_users_postgres.py",),
+        tests=("tests/storage/postgres/test_suite_postgres.py::test_a_store_shows_one_user",),
     ),
     Change(
         name="unbound-in-sql",
