@@ -1,4 +1,4 @@
-"""What a text asks: signs of a question, the part that asks something, and questions that are not look-ups."""
+"""Signs of a question in a text, the part that asks something, and questions that are not look-ups."""
 
 from __future__ import annotations
 
