@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -181,6 +181,18 @@ REAL_COLUMNS: Final = ("created_at", "event_time", "expires_at", "trust", "impor
 INTEGER_COLUMNS: Final = ("cues", "length")
 COLUMNS: Final = ("id", "content_hash", *REAL_COLUMNS, *STRING_COLUMNS, *INTEGER_COLUMNS)
 """Columns of items that searches and filters read, in the order of `item_columns`; the others are texts."""
+
+
+def missing_columns(found: Iterable[str]) -> str | None:
+    """Return what is wrong with tables whose `items` have some columns; None where none of `COLUMNS` is missing."""
+    there = set(found)
+    missing = [repr(name) for name in COLUMNS if name not in there]
+    if not missing:
+        return None
+    return (
+        f"its table `items` has no column {', '.join(missing)}, which this devmem needs: use the devmem that made it, "
+        "or export the items with that one and import them into a new store."
+    )
 
 
 def item_columns(prepared: PreparedItem) -> tuple[str | float | int | None, ...]:

@@ -111,6 +111,21 @@ def test_a_database_of_another_format(store: Path) -> None:
     assert "is of format 999, and this devmem reads format 1" in str(check_refused(store, CollectionError))
 
 
+@pytest.mark.parametrize("column", ["session", "source_kind", "speaker"])
+def test_a_database_that_was_made_before_a_field(store: Path, column: str) -> None:
+    with closing(sqlite3.connect(store)) as connection:
+        for index in ("items_by_session", "items_by_turn"):
+            connection.execute(f"DROP INDEX {index}")
+        connection.execute(f"ALTER TABLE items DROP COLUMN {column}")
+        connection.execute("PRAGMA journal_mode = DELETE")
+    wrong = (
+        f"its table `items` has no column '{column}', which this devmem needs: use the devmem that made it, or export"
+    )
+    assert wrong in str(check_refused(store, CollectionError))
+    report = run_devmem("doctor", store, code=1)
+    assert wrong in " ".join(report.output.split())
+
+
 @pytest.mark.parametrize("page", range(1, 8))
 def test_an_overwritten_page(store: Path, embedder: HashEmbedder, page: int) -> None:
     """Wherever the damage is met, the error is typed; what is not damaged can still be read."""

@@ -29,6 +29,7 @@ from devmem.storage.postgres.database import Access, Connection, composed, conne
 from devmem.storage.postgres.hnsw import HnswIndex, drop_hnsw
 from devmem.storage.postgres.location import Location
 from devmem.storage.postgres.predicates import PostgresDialect
+from devmem.storage.postgres.rows import columns_of_items
 from devmem.storage.postgres.schema import STORE_TABLES, dropped, owns_tables, prepare_database, recorded_properties
 from devmem.storage.postgres.search import SEARCH_SETTINGS, PostgresSource
 from devmem.storage.postgres.tables import PROPERTIES, PostgresTables
@@ -37,6 +38,7 @@ from devmem.storage.properties import WORDS_ONLY, claim
 from devmem.storage.protocol import DEFAULT_HISTORY_DAYS
 from devmem.storage.tables import State, StoreDatabase, StoreTables
 from devmem.storage.versions import VersionedCollection
+from devmem.storage.writing import missing_columns
 from devmem.text.analysis import ANALYSIS_VERSION
 
 T = TypeVar("T")
@@ -222,6 +224,8 @@ def _prepare(access: Access, model: ModelIdentity | None, store_type: str | None
     """Connect once, so that whatever is wrong is known at once, and prepare tables and store."""
     connection.execute(composed(f"BEGIN; {access.settings(writes=True)}"))
     prepare_database(connection, access.location)
+    if problem := missing_columns(columns_of_items(connection)):
+        raise CollectionError(str(access.location), problem)
     place, values = access.location, (access.location.number,)
     tables = PostgresTables(connection, place.number, str(place), PostgresDialect(place.number))
     if connection.execute(IS_THERE, values).fetchone() is None:

@@ -9,9 +9,11 @@ from typing import Final
 from devmem.model.results import FileReport, damage, refused_embeddings, unfinished
 from devmem.storage.postgres.database import Access, Connection, composed, run_alone
 from devmem.storage.postgres.location import Location
+from devmem.storage.postgres.rows import columns_of_items
 from devmem.storage.postgres.schema import SCHEMA_VERSION, recorded_properties
 from devmem.storage.postgres.transactions import Transactions
 from devmem.storage.tables import NOW
+from devmem.storage.writing import missing_columns
 from devmem.text.analysis import ANALYSIS_VERSION
 
 _COUNTS: Final = {
@@ -65,6 +67,8 @@ def _report(access: Access, connection: Connection) -> FileReport:
         problem = "there is no store of devmem in this database"
     elif found["version"] != str(SCHEMA_VERSION):
         problem = f"the tables are of schema {found['version']}, and this devmem uses schema {SCHEMA_VERSION}"
+    elif lacks := missing_columns(columns_of_items(connection)):
+        problem = lacks
     else:
         record = connection.execute(_STORE, (place.number,)).fetchone()
         if record is not None:

@@ -16,10 +16,17 @@ from devmem.model.conditions import comparable_number
 from devmem.model.items import MemoryItem, Vector, load_item_json, why_unreadable
 from devmem.search.indexes.scoring import EncodedTerms, term_hash
 from devmem.storage.postgres.database import Connection, RowNumbers, composed, pipelined
-from devmem.storage.postgres.schema import PASSAGE_BITS
+from devmem.storage.postgres.schema import PASSAGE_BITS, table_of
 from devmem.storage.tables import MISSING
 
 _BATCH_SIZE: Final = 1000
+
+
+def columns_of_items(connection: Connection) -> list[str]:
+    """Return the columns that the table of items has."""
+    table = table_of("'items'")
+    query = f"SELECT attname FROM pg_attribute WHERE attrelid = {table} AND attnum > 0 AND NOT attisdropped"
+    return [name for (name,) in connection.execute(composed(query))]
 
 
 def json_scalar(value: str | float) -> str:

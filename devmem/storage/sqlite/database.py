@@ -30,6 +30,7 @@ from devmem.storage.connections import enable_wal, read_transaction, write_trans
 from devmem.storage.erasure import remove_partial_files
 from devmem.storage.protocol import Durability
 from devmem.storage.sqlite.schema import SCHEMA_VERSION, create_tables
+from devmem.storage.writing import missing_columns
 from devmem.text.analysis import ANALYSIS_VERSION
 from devmem.text.files import create_empty
 
@@ -163,7 +164,7 @@ def prepare_schema(connection: sqlite3.Connection, location: str, store_type: st
 
     Raises:
         CollectionDamagedError: the file is not devmem's, was cut off, or was moved away from its log.
-        CollectionError: it is of another format.
+        CollectionError: it is of another format, or lacks columns of items.
     """
     # In one transaction: another process may be creating the file right now.
     header = read_transaction(connection, read_header)
@@ -209,7 +210,7 @@ def lost_log_error(location: str) -> CollectionDamagedError:
 
 
 def check_header(connection: sqlite3.Connection, location: str, header: Header) -> None:
-    """Refuse a file that is not devmem's, was cut off, or is of another format."""
+    """Refuse a file that is not devmem's, was cut off, is of another format, or lacks columns of items."""
     found, version, tables = header.application_id, header.version, header.tables
     if found not in (0, APPLICATION_ID) or (found == 0 and tables):
         raise CollectionDamagedError(location, "this SQLite file was not made by devmem; give the store another path.")
@@ -223,6 +224,13 @@ def check_header(connection: sqlite3.Connection, location: str, header: Header) 
             location,
             f"is of format {version}, and this devmem reads format {SCHEMA_VERSION}: use the devmem that wrote it.",
         )
+    if tables and (problem := missing_columns(columns_of_items(connection))):
+        raise CollectionError(location, problem)
+
+
+def columns_of_items(connection: sqlite3.Connection) -> list[str]:
+    """Return the columns that the table of items has."""
+    return [name for (name,) in connection.execute("SELECT name FROM pragma_table_info('items')")]
 
 
 def _create_schema(connection: sqlite3.Connection, store_type: str | None) -> None:

@@ -29,6 +29,7 @@ from devmem.storage.protocol import StateKey
 from devmem.storage.sqlite.compact_rows import PASSAGE_OF_PART
 from devmem.storage.sqlite.database import (
     APPLICATION_ID,
+    columns_of_items,
     has_log,
     is_read_only,
     lost_log_error,
@@ -40,7 +41,7 @@ from devmem.storage.sqlite.database import (
 from devmem.storage.sqlite.predicates import SqliteDialect
 from devmem.storage.sqlite.tables import SqliteTables, fetch_items
 from devmem.storage.tables import NOW
-from devmem.storage.writing import PreparedItem
+from devmem.storage.writing import PreparedItem, missing_columns
 from devmem.text.files import remove_leftovers
 
 _UNFINISHED: Final = re.compile(r"\.[0-9a-f]{32}\.part$")
@@ -101,6 +102,8 @@ def examine(path: Path) -> Examination:
             found.facts = {key: meta.get(key) for key in ("store_type", "model")}
             messages = connection.execute(f"PRAGMA integrity_check({_MAX_MESSAGES})")
             found.damage = [message for (message,) in messages if message != "ok"]
+            if problem := missing_columns(columns_of_items(connection)):
+                found.damage.append(problem)
         except sqlite3.DatabaseError as error:
             found.damage = [str(error)]
         try:

@@ -126,6 +126,17 @@ def test_attachments_that_no_item_uses_are_deleted(url: str) -> None:
     assert doctor(url, "--fix")["repaired"] == []
 
 
+def test_tables_that_were_made_before_a_field_are_named_and_left_alone(url: str) -> None:
+    other = f"{url}&schema=of an earlier devmem"
+    with closing(PostgresCollection(other)) as store:
+        text = composed("ALTER TABLE items DROP COLUMN source_kind")
+        store.database.transactions.write(lambda connection: connection.execute(text))
+    wrong = "its table `items` has no column 'source_kind', which this devmem needs"
+    assert wrong in doctor(other, code=1)["findings"][0]["message"]
+    with pytest.raises(CollectionError, match=wrong):
+        PostgresCollection(other)
+
+
 def test_tables_of_another_devmem_are_named_and_left_alone(url: str) -> None:
     other = f"{url}&schema=of another devmem"
     with closing(PostgresCollection(other)) as store:
