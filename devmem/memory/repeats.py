@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import count
 from random import SystemRandom
 from time import sleep
@@ -30,7 +30,7 @@ from devmem.memory.contents import (
     listed,
 )
 from devmem.memory.scope import ScopeGuard, check_sources, split_scope
-from devmem.model.filters import OWNER_PARTS, exactly, same_owner
+from devmem.model.filters import OWN_FIELDS, OWNER_PARTS, exactly, same_owner
 from devmem.model.items import KEY, MESSAGE_KEY, REPEATS, VECTOR, MemoryItem, Scope, version_hash
 from devmem.model.message_json import SPEAKER_KEY
 from devmem.model.results import WriteOutcome, WriteStatus
@@ -341,10 +341,10 @@ def is_same_text(one: MemoryItem, other: MemoryItem) -> bool:
 
 
 def restated(found: MemoryItem, again: MemoryItem) -> MemoryItem | None:
-    """Return an item with a further statement of the same text; None where it has the same time and metadata.
+    """Return an item with a further statement of the same text; None where it says nothing new.
 
-    The item has what the later statement says, and the more trusted source; of the earlier one are kept its time, and
-    the metadata and the other source where they differ.
+    The item has what the further statement says, what only the one before said, and the more trusted source; of the
+    earlier one are kept its time, and the metadata and the other source where they differ.
     """
     is_later = None in (found.event_time, again.event_time) or _time_of(again) >= _time_of(found)
     earlier, later = (found, again) if is_later else (again, found)
@@ -363,18 +363,20 @@ def restated(found: MemoryItem, again: MemoryItem) -> MemoryItem | None:
     statements = [*(repeats if isinstance(repeats, list) else []), *([statement] if is_new else [])]
     if is_new or repeats:
         metadata[REPEATS] = statements
-    if not is_new and metadata == dict(found.metadata):
+    tells_more = any(each.of(again) not in (None, each.of(found)) for each in OWN_FIELDS)
+    if not is_new and not tells_more and metadata == dict(found.metadata):
         return None
+    unsaid = (each.name for each in fields(again) if each.compare and getattr(again, each.name) is None)
     never = found.expires_at is None or again.expires_at is None
-    return replace(
-        again,
-        metadata=metadata,
-        event_time=earlier.event_time if later.event_time is None else later.event_time,
-        expires_at=None if never else max(found.expires_at or 0.0, again.expires_at or 0.0),
-        trust=trusted.trust,
-        provenance=trusted.provenance,
-        indexed_fields=found.indexed_fields if again.indexed_fields is None else again.indexed_fields,
-    )
+    merged: dict[str, Any] = {
+        **{name: getattr(found, name) for name in unsaid},
+        "metadata": metadata,
+        "event_time": earlier.event_time if later.event_time is None else later.event_time,
+        "expires_at": None if never else max(found.expires_at or 0.0, again.expires_at or 0.0),
+        "trust": trusted.trust,
+        "provenance": trusted.provenance,
+    }
+    return replace(again, **merged)
 
 
 def _time_of(item: MemoryItem) -> float:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from operator import add
+from operator import add, attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import devmem
+from devmem.memory import repeats
 from devmem.messages import AIMessage, Message, UserMessage
+from devmem.model.filters import OWN_FIELDS, ItemField
 from devmem.model.times import datetime_of
 from devmem.stores import Provenance, SourceKind
 
@@ -76,6 +78,26 @@ def test_trust_and_expiry_of_a_further_statement(memory: devmem.Memory) -> None:
     assert record is not None
     assert (record.trust, record.expires_at, record.provenance.kind) == (0.9, None, SourceKind.USER)
     assert record.stated_before[-1]["source"] == {"kind": "tool", "name": "menu"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WithProject(devmem.MemoryItem):
+    """An item with a further field."""
+
+    project: str | None = None
+
+
+def test_a_further_statement_keeps_fields_that_it_does_not_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also those that an item gets later."""
+    project = ItemField(name="project", key="project", of=attrgetter("project"))
+    monkeypatch.setattr(repeats, "OWN_FIELDS", (*OWN_FIELDS, project))
+    first = _WithProject(content_summary="Ann likes tea", created_at=1.0, event_time=1.0, project="kitchen")
+    later = replace(first, created_at=2.0, event_time=2.0, project=None)
+    for found, again in ((first, later), (replace(first, project=None), replace(first, created_at=2.0))):
+        item = repeats.restated(found, again)
+        assert isinstance(item, _WithProject)
+        assert item.project == "kitchen"
+    assert repeats.restated(first, replace(later, event_time=1.0)) is None
 
 
 def test_a_text_whose_item_was_updated_is_a_new_item(memory: devmem.Memory) -> None:
