@@ -56,6 +56,18 @@ TestBrainInMemory = suite(BrainMemory, IN_MEMORY)
 TestBrainWithRedisDown = suite(BrainMemory, IN_SQLITE, redis={"url": "redis://127.0.0.1:1"})
 
 
+class TestSimpleWithTooLittleRoom(StoreSuite):
+    """The suite says how many items a store must have room for."""
+
+    store_class = SimpleMemory
+    config: ClassVar[Mapping[str, JsonValue]] = {"memory_path": IN_MEMORY, "max_items": 50}
+    persists = False
+
+    def test_many_threads(self, store: MemoryBase) -> None:
+        with pytest.raises(AssertionError, match="50 of 80 items are left: the suite needs a store with room for 80"):
+            super().test_many_threads(store)
+
+
 class MarkedMemory(SimpleMemory):
     """Selective by design: it keeps only exchanges that are marked as important."""
 

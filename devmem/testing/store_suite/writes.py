@@ -149,7 +149,11 @@ class Writing(Opening):
 
         with ThreadPoolExecutor(_THREADS) as pool:
             made = [item_id for part in pool.map(work, range(_THREADS)) for item_id in part]
-        assert len(set(made)) == len(made) == store.count() == 10 * _THREADS
+        assert len(set(made)) == len(made) == 10 * _THREADS
+        assert store.count() == len(made), (
+            f"{store.count()} of {len(made)} items are left: the suite needs a store with room for {len(made)} items; "
+            "give the test class a `config` with a larger capacity"
+        )
         assert [item.id for item in store.get(made)] == made
 
     def test_finished_items_can_be_added(self, store: MemoryBase) -> None:
