@@ -28,8 +28,9 @@ from devmem.models.minilm import find_model
 from devmem.models.model_files import package_folder
 from devmem.plugins import registry
 from devmem.redaction import location_without_credentials
+from devmem.storage.json_file import JsonCollection
 from devmem.storage.opening import StoreMetadata, file_of, inspect_location
-from devmem.storage.protocol import SupportsWordsOnly
+from devmem.storage.versions import VersionedCollection
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import PlaceConfig
 from devmem.stores.memory import MemoryBase
@@ -163,7 +164,7 @@ def _unlock_files(path: str, key: StoreKey) -> None:
 
 def record_words_only(store: MemoryBase) -> None:
     """Record that a memory has no model on purpose."""
-    if isinstance(store, CollectionMemory) and isinstance(store.collection, SupportsWordsOnly):
+    if isinstance(store, CollectionMemory) and isinstance(store.collection, VersionedCollection | JsonCollection):
         try:
             store.collection.record_words_only()
         except CollectionError as error:

@@ -33,37 +33,6 @@ def tables_of(path: Path) -> frozenset[str]:
         return frozenset()
 
 
-def open_database(
-    file: Path | None, schema: str, *, durability: Durability = "full", busy_seconds: float = 30.0
-) -> sqlite3.Connection:
-    """Open a small SQLite file in autocommit mode, for any thread; deleted content is overwritten.
-
-    Args:
-        file: its path, created for its owner alone where it is missing; None is a database in memory.
-        schema: statements that create the tables where they are missing.
-        durability: what a commit survives.
-        busy_seconds: how long a statement waits for another process.
-
-    Raises:
-        OSError: it cannot be created.
-        sqlite3.Error: it cannot be used.
-    """
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        create_empty(file)
-    opened = connect(file or ":memory:", timeout=busy_seconds, isolation_level=None, check_same_thread=False)
-    try:
-        for pragma in ("secure_delete = ON", "foreign_keys = ON", f"synchronous = {durability}"):
-            opened.execute(f"PRAGMA {pragma}")
-        if file is not None:
-            enable_wal(opened)
-        opened.executescript(schema)
-    except BaseException:
-        opened.close()
-        raise
-    return opened
-
-
 def enable_wal(connection: sqlite3.Connection) -> None:
     """Have commits written to a log beside the file, where readers and a writer do not wait for one another."""
     # Changing the journal mode ignores the busy timeout, so two processes that make a file at once meet here.
@@ -211,7 +180,13 @@ class SidecarDb:
     """A small SQLite file that the first operation opens; safe to use from several threads, one operation at a time."""
 
     def __init__(self, file: Path | None, schema: str, *, durability: Durability = "full") -> None:
-        """Name the file; `open_database` describes the arguments."""
+        """Name the file; nothing is opened yet.
+
+        Args:
+            file: its path, created for its owner alone where it is missing; None is a database in memory.
+            schema: statements that create the tables where they are missing.
+            durability: what a commit survives.
+        """
         self._file, self._schema = file, schema
         self._durability: Durability = durability
         self._lock = threading.Lock()
@@ -236,8 +211,25 @@ class SidecarDb:
             if self._closed:
                 raise PoolClosedError
             if self._opened is None:
-                self._opened = open_database(self._file, self._schema, durability=self._durability)
+                self._opened = self._open()
             return operation(self._opened)
+
+    def _open(self) -> sqlite3.Connection:
+        """Open the file in autocommit mode, for any thread; deleted content is overwritten."""
+        if self._file is not None:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            create_empty(self._file)
+        opened = connect(self._file or ":memory:", timeout=30.0, isolation_level=None, check_same_thread=False)
+        try:
+            for pragma in ("secure_delete = ON", "foreign_keys = ON", f"synchronous = {self._durability}"):
+                opened.execute(f"PRAGMA {pragma}")
+            if self._file is not None:
+                enable_wal(opened)
+            opened.executescript(self._schema)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
 
     def rewrite(self) -> list[Residue]:
         """Rewrite the file and empty its log, so that nothing deleted is left; return where some remains."""

@@ -239,13 +239,12 @@ def check_location(location: str, *, states: bool) -> None:
         raise CollectionError(location, NO_STATES)
 
 
-def inspect_location(location: str, name: str | None = None, *, busy_timeout: float = 5.0) -> StoreMetadata | None:
+def inspect_location(location: str, name: str | None = None) -> StoreMetadata | None:
     """Return what a place records about the store in it; None where there is none.
 
     Args:
         location: a path or a URL.
         name: name of the store in a database, where the URL names none.
-        busy_timeout: maximum number of seconds to wait for a process that has locked a file.
 
     Raises:
         CollectionError: a database cannot be reached, or a file is damaged or locked.
@@ -259,7 +258,7 @@ def inspect_location(location: str, name: str | None = None, *, busy_timeout: fl
     if path is not None:
         from devmem.storage.sqlite.examination import inspect_file
 
-        return inspect_file(path, busy_timeout=busy_timeout)
+        return inspect_file(path)
     opener = find_opener(location)
     return opener.inspect(location, name) if isinstance(opener, DatabaseOpener) else None
 

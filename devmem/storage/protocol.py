@@ -212,35 +212,9 @@ StateKey: TypeAlias = tuple[str, str]
 """Kind and name of a value."""
 
 
-@runtime_checkable
-class UnlabelledEmbeddings(Protocol):
-    """A collection that keeps embeddings of an unknown model aside: who has the model settles whether it made them."""
-
-    location: str
-
-    def unlabelled(self) -> list[MemoryItem]:
-        """Return the items whose embedding names no model and was not settled, with that embedding."""
-        ...
-
-    def settle_unlabelled(self, items: Sequence[MemoryItem], *, same_model: bool) -> None:
-        """Search by the embeddings of `unlabelled` items from now on, or keep them in the file alone.
-
-        It writes nothing. The next write labels those of the same model.
-        """
-        ...
-
-    def kept_vectors(self) -> int:
-        """Return the number of embeddings that stand in the file, but are not known to be of the collection's model."""
-        ...
-
-
 MOST_EXPORTS: Final = 1_000
 """Maximum number of exports that are remembered, the latest ones."""
-
-
 _MOST_IDS: Final = 100
-
-
 _FOREVER: Final = float("-inf")
 
 
@@ -304,19 +278,6 @@ def _hashed_scope(scope: Scope, salt: str) -> Scope:
 
 
 @runtime_checkable
-class ExportLog(Protocol):
-    """A collection that remembers its exports."""
-
-    def record_export(self, export: ExportRecord) -> None:
-        """Remember an export, durably."""
-        ...
-
-    def exports(self) -> list[ExportRecord]:
-        """Return the exports that were made, the oldest first."""
-        ...
-
-
-@runtime_checkable
 class SupportsFieldIndex(Protocol):
     """A collection that records the fields of all items that were written without a choice of their own."""
 
@@ -334,16 +295,4 @@ class SupportsFieldIndex(Protocol):
 
     def record_fields(self, fields: Sequence[str]) -> None:
         """Record that items are written with other fields, too, which `index_fields` then takes for the store's."""
-        ...
-
-
-@runtime_checkable
-class SupportsWordsOnly(Protocol):
-    """A collection that records whether it has no embedding model on purpose."""
-
-    def record_words_only(self) -> None:
-        """Record that whoever opens the collection without naming a model searches by words; a model replaces this.
-
-        Nothing is written where that is recorded, or where there is a model.
-        """
         ...

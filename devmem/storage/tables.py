@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, TypeVar
 
 from devmem.errors import EmbeddingMismatchError
 from devmem.model.conditions import Scalar
@@ -89,9 +89,11 @@ def slot_of(run: str) -> str:
     return f"run:{run}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """The change that begins a version, and the place of the version among those of its item."""
+class Origin(NamedTuple):
+    """The change that begins a version, and the place of the version among those of its item.
+
+    The values are those of the columns `ORIGIN`.
+    """
 
     operation: str
     run: str | None
@@ -101,6 +103,9 @@ class Origin:
     slot: str = "now"
     base: int | None = None
     """Row of the current version that a pending one replaces."""
+
+
+ORIGIN: Final = "operation, change_run, change_actor, began, slot, base"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -314,20 +314,12 @@ class VersionedCollection(SqlWriter, ErasableStore):
 
         return self.database.write(revert_run)
 
-    def restore(self, ids: Sequence[str], *, then: Callable[[], object] | None = None) -> list[WriteOutcome]:
+    def restore(self, ids: Sequence[str]) -> list[WriteOutcome]:
         """Make archived items current ones again, stored last, all in one transaction; return an outcome for each.
 
-        One whose content a tombstone keeps out, or that is not archived, is skipped. `then` is called within the
-        transaction; when it raises, nothing is restored.
+        One whose content a tombstone keeps out, or that is not archived, is skipped.
         """
-
-        def restore_items(tables: StoreTables) -> list[WriteOutcome]:
-            done = list(self._restored(tables, ids))
-            if then is not None:
-                then()
-            return done
-
-        return self.database.write(restore_items)
+        return self.database.write(lambda tables: list(self._restored(tables, ids)))
 
     def _restored(self, tables: StoreTables, ids: Sequence[str]) -> Iterator[WriteOutcome]:
         """Make archived items current ones, in a write transaction; yield what becomes of each."""

@@ -10,7 +10,8 @@ from devmem.errors import CollectionError, DevmemError, NoTombstonesError, NoVer
 from devmem.model.conditions import Order
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
-from devmem.storage.protocol import Collection, ExportLog, ExportRecord
+from devmem.storage.protocol import Collection, ExportRecord
+from devmem.storage.sqlite.collection import SqliteCollection
 from devmem.storage.versions import VersionedCollection
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.memory import MemoryBase
@@ -80,7 +81,7 @@ def record_export(
         ids: ids that selected them; empty where none did.
     """
     collection = store.collection if isinstance(store, CollectionMemory) else None
-    if not isinstance(collection, ExportLog):
+    if not isinstance(collection, SqliteCollection):
         return "a forgetting will not name this export: its place is not recorded by stores of this kind"
     record = ExportRecord.of_selection(place, made_at=store.setup.clock(), items=items, where=where, ids=ids)
     try:
@@ -96,15 +97,13 @@ def exports_of(store: MemoryBase, items: Iterable[MemoryItem]) -> list[ExportRec
     There are none where it remembers none.
     """
     collection = store.collection if isinstance(store, CollectionMemory) else None
-    if not isinstance(collection, ExportLog):
+    if not isinstance(collection, SqliteCollection):
         return []
     held = list(items)
 
     @cache
     def earlier() -> list[MemoryItem]:
         """Return the versions, which are read only where the items themselves do not tell."""
-        if not isinstance(collection, VersionedCollection):
-            return []
         return [version.item for item in held for version in collection.history(item.id)]
 
     def may_hold_some(export: ExportRecord) -> bool:

@@ -41,6 +41,7 @@ from devmem.models.given_vectors import GivenVectors
 from devmem.search.query import Ranking, SearchQuery, Weights
 from devmem.search.silence import relevant_hits
 from devmem.storage.erasure import ErasePlan, EraseRequest, EraseResult, Residue, descendants, search_deleted
+from devmem.storage.json_file import JsonCollection
 from devmem.storage.location_report import examine_location
 from devmem.storage.opening import STATES_SUFFIX, file_of, open_collection
 from devmem.storage.protocol import Collection, CollectionInfo, StateKey
@@ -254,8 +255,6 @@ class CollectionMemory(MemoryBase):
 
     def rewrite_files(self) -> Sequence[Residue]:
         """Remove the bytes of deleted values from the file beside a `.json` file; return what could not be reached."""
-        from devmem.storage.json_file import JsonCollection
-
         return self.collection.rewrite_states() if isinstance(self.collection, JsonCollection) else ()
 
     @property

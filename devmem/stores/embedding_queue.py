@@ -30,7 +30,8 @@ from devmem.models.embedder import (
     token_codes,
 )
 from devmem.search.indexes.passages import has_text
-from devmem.storage.protocol import Collection, UnlabelledEmbeddings
+from devmem.storage.json_file import JsonCollection
+from devmem.storage.protocol import Collection
 from devmem.storage.writing import PreparedItem
 from devmem.text.retry import Backoff
 
@@ -283,17 +284,11 @@ class ModelCheck:
         self._backoff = Backoff(clock=clock)
         self._lock = threading.Lock()
         self._warned = False
-        self._labelled: Collection | None = None
-        """The last collection that has no embeddings without a model's name."""
         follow_forks(self)
 
     def verify(self, collection: Collection) -> None:
         """Find out whether the model made what is unlabelled; one that does not answer is asked again later."""
-        if collection is self._labelled:
-            return
-        if not isinstance(collection, UnlabelledEmbeddings):
-            # Comparing with a protocol takes as long as a stage of a search.
-            self._labelled = collection
+        if not isinstance(collection, JsonCollection):
             return
         with self._lock:
             items = collection.unlabelled()
@@ -332,7 +327,7 @@ class ModelCheck:
 
     def keeps_vectors(self, collection: Collection) -> bool:
         """Whether the file holds embeddings that only a deliberate write may replace."""
-        return isinstance(collection, UnlabelledEmbeddings) and collection.kept_vectors() > 0
+        return isinstance(collection, JsonCollection) and collection.kept_vectors() > 0
 
 
 def _length(item: MemoryItem) -> int:

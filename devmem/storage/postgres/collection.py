@@ -242,13 +242,12 @@ def _prepare(access: Access, model: ModelIdentity | None, store_type: str | None
     connection.execute("COMMIT")
 
 
-def drop_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0) -> bool:
+def drop_store(url: str, name: str | None = None) -> bool:
     """Drop a store with everything in it, in one transaction; other processes that have it open get an error.
 
     Args:
         url: see `Location.parse`.
         name: name of the store where the URL names none.
-        busy_timeout: seconds to wait for transactions that use the store.
 
     Returns:
         Whether there was such a store.
@@ -256,8 +255,7 @@ def drop_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0)
     Raises:
         CollectionError: the server cannot be reached, refuses, or others used the store for too long.
     """
-    place = Location.parse(url, name)
-    access = Access(location=place, durability="full", busy_timeout=busy_timeout)
+    access = Access(location=Location.parse(url, name))
     return run_alone(access, partial(_drop, access))
 
 
@@ -286,19 +284,18 @@ _SELECT: Final = (
 )
 
 
-def inspect_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0) -> StoreMetadata | None:
+def inspect_store(url: str, name: str | None = None) -> StoreMetadata | None:
     """Return what the database records about a store; None where there is no such store.
 
     Args:
         url: see `Location.parse`.
         name: name of the store where the URL names none.
-        busy_timeout: seconds to wait for the server.
 
     Raises:
         CollectionError: the server cannot be reached, or refuses.
     """
     place = Location.parse(url, name)
-    access = Access(location=place, durability="full", busy_timeout=busy_timeout)
+    access = Access(location=place)
 
     def inspect(connection: Connection) -> StoreMetadata | None:
         connection.execute(composed(f"BEGIN READ ONLY; {access.settings(writes=False)}"))

@@ -148,8 +148,8 @@ class Access:
     """How a database is used; collections with the same access share connections."""
 
     location: Location
-    durability: Durability
-    busy_timeout: float
+    durability: Durability = "full"
+    busy_timeout: float = 30.0
     """Seconds to wait for locks, for a server that restarts, and for a free connection."""
 
     def key(self) -> tuple[object, ...]:

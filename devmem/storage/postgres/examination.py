@@ -38,18 +38,17 @@ _WAITING: Final = {
 _STORE: Final = "SELECT store_type, analysis, model FROM stores WHERE store = %s"
 
 
-def examine_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0) -> FileReport:
+def examine_store(url: str, name: str | None = None) -> FileReport:
     """Examine one snapshot of a store.
 
     Args:
         url: see `Location.parse`.
         name: name of the store where the URL names none.
-        busy_timeout: seconds to wait for the server.
 
     Raises:
         CollectionError: the server cannot be reached, or refuses.
     """
-    access = Access(location=Location.parse(url, name), durability="full", busy_timeout=busy_timeout)
+    access = Access(location=Location.parse(url, name))
     return run_alone(access, partial(_report, access))
 
 
@@ -103,21 +102,19 @@ def _count(connection: Connection, rows: str, values: dict[str, object]) -> int:
     return int(number)
 
 
-def repair_store(url: str, name: str | None = None, *, busy_timeout: float = 30.0) -> list[str]:
+def repair_store(url: str, name: str | None = None) -> list[str]:
     """Delete attachments that no item uses and return what was done, one line each.
 
     Args:
         url: see `Location.parse`.
         name: name of the store where the URL names none.
-        busy_timeout: seconds to wait for the server, and for writers.
 
     Raises:
         CollectionError: the server cannot be reached, or refuses.
     """
-    report = examine_store(url, name, busy_timeout=busy_timeout)
-    if not report.facts:
+    if not examine_store(url, name).facts:
         return []
-    access = Access(location=Location.parse(url, name), durability="full", busy_timeout=busy_timeout)
+    access = Access(location=Location.parse(url, name))
     store = access.location.number
     # Not run alone: a connection that is lost when all is committed must not make the repair a second one.
     with closing(Transactions(access)) as transactions:

@@ -313,12 +313,8 @@ def report_of(found: Examination) -> FileReport:
     return FileReport(path=str(found.path), kind="collection", facts=found.facts, findings=findings)
 
 
-def inspect_file(location: str | Path, *, busy_timeout: float = 5.0) -> StoreMetadata | None:
+def inspect_file(location: str | Path) -> StoreMetadata | None:
     """Return what is recorded in a file; None when there is no such file, or it is empty or another program's.
-
-    Args:
-        location: path of the file.
-        busy_timeout: maximum number of seconds to wait for another process that has locked the file.
 
     Raises:
         CollectionError: the file is damaged, locked or encrypted with another key, or the disk fails.
@@ -328,7 +324,7 @@ def inspect_file(location: str | Path, *, busy_timeout: float = 5.0) -> StoreMet
         state = _state_of(path)
         try:
             with translate_errors(str(path)):
-                return _recorded(path, busy_timeout)
+                return _recorded(path)
         except CollectionError:
             # A file without a log is read without locks: another process may just be creating it.
             if _state_of(path) == state:
@@ -344,9 +340,9 @@ def _state_of(path: Path) -> tuple[int, int, bool] | None:
     return found.st_size, found.st_mtime_ns, has_log(str(path))
 
 
-def _recorded(path: Path, busy_timeout: float) -> StoreMetadata | None:
+def _recorded(path: Path) -> StoreMetadata | None:
     # It must not leave a log behind, by whose absence a file that was moved away from its own is known.
-    with closing(connect(path, uri=read_only_uri(str(path)), timeout=busy_timeout)) as connection:
+    with closing(connect(path, uri=read_only_uri(str(path)), timeout=_BUSY_SECONDS)) as connection:
         if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
             return None
         meta = read_meta(connection)

@@ -35,6 +35,7 @@ _LOG: Final = logging.getLogger(__name__)
 _BATCH_SIZE: Final = 5000
 _SNAPSHOT_AFTER: Final = 256
 """A snapshot that lacks fewer rows than this is not written again."""
+_NOTHING: Final = (0, False)
 _VERSION: Final = (
     "SELECT (SELECT value FROM meta WHERE key = 'generation'), "
     "(SELECT seq FROM sqlite_sequence WHERE name = 'items'), (SELECT seq FROM sqlite_sequence WHERE name = 'changes')"
@@ -102,8 +103,8 @@ class SqliteFollower:
         """Number of erasures that the indexes began after: they hold nothing of what these erased."""
         self._version: object = None
         """Version of the database that the moment stands for."""
-        self._in_snapshot = 0
-        self._approximate_in_snapshot = False
+        self._in_snapshot = _NOTHING
+        """Size of the indexes in the snapshot, and whether they are approximate."""
         follow_forks(self)
 
     def restart_in_child(self) -> None:
@@ -151,16 +152,17 @@ class SqliteFollower:
         meta = read_meta(connection)
         generation, floor = _numbers_of(meta)
         if self._moment is None or generation != self._generation or self._applied.change < floor:
-            self._start_again(connection, meta, generation, floor, now)
+            self._start_again(connection, meta, now)
         else:
             self._apply_items(connection, f"row > {self._applied.row}")
             self._apply_changes(connection)
         model = meta.get("model")
         return None if model is None else str(model)
 
-    def _start_again(self, connection: sqlite3.Connection, meta: Meta, generation: int, floor: int, now: float) -> None:
+    def _start_again(self, connection: sqlite3.Connection, meta: Meta, now: float) -> None:
         """Start with the snapshot, or with the current indexes, where there are any, and with nothing otherwise."""
         self.indexes.close()
+        generation, floor = _numbers_of(meta)
         self._generation, self._erasures = generation, erasures_of(meta)
         if self._current is not None:
             self.indexes, self._applied = self._current.copied(connection, now)
@@ -190,7 +192,7 @@ class SqliteFollower:
         if self._snapshot_path is not None and (found := load_indexes(self._snapshot_path, self._config, is_current)):
             self.indexes, state = found
             self._applied = _Watermarks(**{name: state.watermarks[name] for name in _Watermarks.__slots__})
-            self._note_snapshot()
+            self._in_snapshot = self.indexes.size, self.indexes.approximate
             self._read_vectors(connection, self.indexes.passages_without_vector())
         self._apply_items(connection, f"row > {self._applied.row}")
         self._apply_changes(connection)
@@ -272,7 +274,7 @@ class SqliteFollower:
         def drop() -> None:
             if self._snapshot_path is not None:
                 self._snapshot_path.unlink(missing_ok=True)
-                self._in_snapshot, self._approximate_in_snapshot = 0, False
+                self._in_snapshot = _NOTHING
 
         locked(self._lock, drop)
 
@@ -283,9 +285,9 @@ class SqliteFollower:
         token = uuid4().hex
         try:
             read_transaction(writer, self._forget_erased)
-            unsaved = abs(self.indexes.size - self._in_snapshot)
-            is_new = self.indexes.approximate and not self._approximate_in_snapshot
-            if not is_new and unsaved < max(_SNAPSHOT_AFTER, self._in_snapshot // 10):
+            size, is_approximate = self._in_snapshot
+            is_new = self.indexes.approximate and not is_approximate
+            if not is_new and abs(self.indexes.size - size) < max(_SNAPSHOT_AFTER, size // 10):
                 return
             if not write_transaction(writer, lambda _: self._claim_snapshot(writer, token)):
                 return
@@ -301,15 +303,14 @@ class SqliteFollower:
             expired_until=self.indexes.expired_until,
         )
         if save_snapshot(self._snapshot_path, self.indexes.parts(), state):
-            self._in_snapshot, self._approximate_in_snapshot = self.indexes.size, self.indexes.approximate
+            self._in_snapshot = self.indexes.size, self.indexes.approximate
 
     def _forget_erased(self, connection: sqlite3.Connection) -> None:
         """Build the indexes again after an erasure: they only mask rows, and its snapshot went with what was erased."""
         meta = read_meta(connection)
         if erasures_of(meta) != self._erasures:
-            self._in_snapshot, self._approximate_in_snapshot = 0, False
-            generation, floor = _numbers_of(meta)
-            self._start_again(connection, meta, generation, floor, float("inf"))
+            self._in_snapshot = _NOTHING
+            self._start_again(connection, meta, float("inf"))
 
     def _claim_snapshot(self, writer: sqlite3.Connection, token: str) -> bool:
         """Record a snapshot's token; return False where the indexes, which only mask rows, hold what was erased."""
@@ -317,9 +318,6 @@ class SqliteFollower:
             return False
         set_meta(writer, "snapshot", token)
         return True
-
-    def _note_snapshot(self) -> None:
-        self._in_snapshot, self._approximate_in_snapshot = self.indexes.size, self.indexes.approximate
 
 
 def _numbers_of(meta: Meta) -> tuple[int, int]:

@@ -29,7 +29,7 @@ from devmem.storage.sqlite.compact_rows import (
 )
 from devmem.storage.sqlite.predicates import TEXT_MARK
 from devmem.storage.sqlite.schema import metadata_type, metadata_value
-from devmem.storage.tables import CURRENT, MISSING, NOW, NewItem, Origin, State, StoreTables
+from devmem.storage.tables import CURRENT, MISSING, NOW, ORIGIN, NewItem, Origin, State, StoreTables
 from devmem.storage.writing import (
     COLUMNS,
     PreparedItem,
@@ -98,10 +98,9 @@ def _decoded(stored: Sequence[bytes], length: int) -> Vector:
 
 CONTENT: Final = ", ".join((*COLUMNS, "derived", "waiting", "refusal", "body"))
 """Columns that a copy of a version has in common with it."""
-_ORIGIN: Final = "slot, operation, change_run, change_actor, began, base"
-_INSERT: Final = f"INSERT INTO items({CONTENT}, {_ORIGIN}) VALUES ({', '.join('?' * (len(COLUMNS) + 10))})"
-_COPY: Final = f"INSERT INTO items({CONTENT}, {_ORIGIN}) SELECT {CONTENT}, ?, ?, ?, ?, ?, ? FROM items WHERE row = ?"
-_MARK: Final = f"INSERT INTO items({CONTENT}, {_ORIGIN}) SELECT {CONTENT}, ?, ?, ?, ?, ?, row FROM items WHERE row = ?"
+_INSERT: Final = f"INSERT INTO items({CONTENT}, {ORIGIN}) VALUES ({', '.join('?' * (len(COLUMNS) + 10))})"
+_COPY: Final = f"INSERT INTO items({CONTENT}, {ORIGIN}) SELECT {CONTENT}, ?, ?, ?, ?, ?, ? FROM items WHERE row = ?"
+_MARK: Final = f"INSERT INTO items({CONTENT}, {ORIGIN}) SELECT {CONTENT}, ?, ?, ?, ?, ?, row FROM items WHERE row = ?"
 _END: Final = (
     "UPDATE items SET slot = 'was:' || row, ended = ?, end_operation = ?, end_run = ?, end_actor = ?, archived = ? "
     f"WHERE {NOW} AND "
@@ -295,8 +294,7 @@ class SqliteTables(StoreTables):
             prepared.refusal,
             dump_item_json(body, is_stored=True).decode(),
         )
-        began = (origin.slot, origin.operation, origin.run, origin.actor, origin.at, origin.base)
-        row = self.connection.execute(_INSERT, (*values, *began)).lastrowid or 0
+        row = self.connection.execute(_INSERT, (*values, *origin)).lastrowid or 0
         copied = new.like is not None and self.change(_COPY_PASSAGES, (row, new.like))
         passages = [] if copied else insert_passages(self.connection, row, prepared)
         if new.embeddings is not None:
@@ -307,16 +305,14 @@ class SqliteTables(StoreTables):
 
     def copy(self, row: int, origin: Origin) -> None:
         """Insert a copy of a version as the current one, with all that belongs to it."""
-        began = (origin.slot, origin.operation, origin.run, origin.actor, origin.at, origin.base)
-        copied = self.connection.execute(_COPY, (*began, row)).lastrowid
+        copied = self.connection.execute(_COPY, (*origin, row)).lastrowid
         for passage in passages_of_row(self.connection, row):
             copy_passage(self.connection, passage, copied or 0)
         self.execute("INSERT INTO attachment_uses SELECT ?, sha256 FROM attachment_uses WHERE row = ?", (copied, row))
 
     def mark_deleted(self, rows: Sequence[int], origin: Origin) -> None:
         """Insert, for each of some current versions, the mark of a pending run that it deletes the item."""
-        began = (origin.slot, origin.operation, origin.run, origin.actor, origin.at)
-        self.connection.executemany(_MARK, [(*began, row) for row in rows])
+        self.connection.executemany(_MARK, [(*origin[:-1], row) for row in rows])
 
     def end(self, condition: str, values: Sequence[object], ending: VersionEnd, at: int) -> int:
         """End the current versions that match a condition; return their number."""
