@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol, Self, runtime_checkable
 
@@ -136,21 +136,32 @@ class TextModel:
         self._lock = threading.Lock()
         follow_forks(self)
 
-    def ask(self, instructions: list[str], text: str) -> str:
-        """Return the model's answer to instructions about a text.
+    def open(self) -> ChatModel:
+        """Return the model, opened once.
 
         Raises:
-            ChatModelError: there is no usable answer.
+            ChatModelError: it cannot be opened.
             MissingExtraError: the model's package is not installed.
         """
         with self._lock:
             if self._opened is None:
                 self._opened = self._open()
-        messages = (
-            *(Message(role=Role.SYSTEM, content=instruction) for instruction in instructions),
-            Message(role=Role.USER, content=text),
-        )
-        answer = self._opened.complete(ChatRequest(messages=messages, params=self._params)).text.strip()
+            return self._opened
+
+    def reply(self, instructions: Sequence[str], text: str) -> ChatReply:
+        """Return the model's reply to instructions about a text; raises what `open` and the model raise."""
+        system = (Message(role=Role.SYSTEM, content=instruction) for instruction in instructions)
+        messages = (*system, Message(role=Role.USER, content=text))
+        return self.open().complete(ChatRequest(messages=messages, params=self._params))
+
+    def ask(self, instructions: Sequence[str], text: str) -> str:
+        """Return the text of the model's reply to instructions about a text.
+
+        Raises:
+            ChatModelError: there is no usable answer.
+            MissingExtraError: the model's package is not installed.
+        """
+        answer = self.reply(instructions, text).text.strip()
         if not answer:
             raise ChatModelError("the language model answered without a text")
         return answer

@@ -9,6 +9,7 @@ from typing import Final
 from pydantic import SecretStr
 
 from devmem.config.agent import ChatConfig
+from devmem.config.store import GuardCheckConfig, RerankerConfig
 from devmem.errors import ChatModelError
 from devmem.model.interactions import Language, labelled_text
 from devmem.model.message import Message, Role
@@ -158,3 +159,15 @@ def open_chat_model(
 def open_chat(config: ChatConfig) -> ChatModel:
     """Open the chat model that a store's `llm:` block names; raises what `open_chat_model` raises."""
     return open_chat_model(config.provider, model=config.model, api_key=config.api_key, base_url=config.base_url)
+
+
+def open_waited_for(config: RerankerConfig | GuardCheckConfig) -> ChatModel:
+    """Open the chat model that a search or a write waits for, which is given up early where it is slow."""
+    return open_chat_model(
+        config.provider,
+        model=config.model,
+        api_key=config.api_key,
+        base_url=config.base_url,
+        timeout=config.timeout,
+        max_retries=1,
+    )

@@ -12,9 +12,8 @@ from pydantic import JsonValue
 
 from devmem.config.store import RerankerConfig
 from devmem.errors import ChatModelError, RerankerError
-from devmem.model.message import Message, Role
-from devmem.models.chat import ChatModel, ChatRequest
-from devmem.models.chat_providers import open_chat_model
+from devmem.models.chat import ChatModel, TextModel
+from devmem.models.chat_providers import open_waited_for
 from devmem.text.analysis import shorten
 from devmem.text.patterns import lazy_pattern
 
@@ -98,15 +97,13 @@ _SYSTEM: Final = (
     "Answer with one JSON object that has the number of each note and its grade from 0 (does not help) to 10 (answers "
     'it), as in {"1": 7, "2": 0}, and with nothing else.'
 )
-_RETRIES: Final = 1
-"""The search waits for the answer, so a service that is slow is given up early."""
 
 
 class ChatReranker:
     """Asks a chat model once per query."""
 
     def __init__(self, chat: ChatModel, config: RerankerConfig) -> None:
-        self._chat, self._config = chat, config
+        self._model = TextModel(lambda: chat, config.params)
 
     def scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Grade each text from 0 to 10; a text that the model skips gets 0.
@@ -117,15 +114,8 @@ class ChatReranker:
         if not texts:
             return []
         notes = "\n".join(f"[{number}] {_one_line(text)}" for number, text in enumerate(texts, start=1))
-        request = ChatRequest(
-            messages=(
-                Message(role=Role.SYSTEM, content=_SYSTEM),
-                Message(role=Role.USER, content=f"Question: {_one_line(query)}\n\nNotes:\n{notes}"),
-            ),
-            params=self._config.params,
-        )
         try:
-            answer = self._chat.complete(request).text
+            answer = self._model.reply([_SYSTEM], f"Question: {_one_line(query)}\n\nNotes:\n{notes}").text
         except ChatModelError as error:
             raise RerankerError(f"the chat model did not grade: {error}") from error
         grades = read_grades(answer, len(texts))
@@ -143,12 +133,4 @@ def make(config: RerankerConfig, _base_dir: Path) -> ChatReranker:
         ChatModelError: the block names no usable chat model.
         MissingExtraError: the provider's package is not installed.
     """
-    chat = open_chat_model(
-        config.provider,
-        model=config.model,
-        api_key=config.api_key,
-        base_url=config.base_url,
-        timeout=config.timeout,
-        max_retries=_RETRIES,
-    )
-    return ChatReranker(chat, config)
+    return ChatReranker(open_waited_for(config), config)

@@ -19,8 +19,7 @@ from typing import Final
 from devmem.config.agent import ChatConfig
 from devmem.errors import ChatModelError
 from devmem.model.interactions import Language
-from devmem.model.message import Message, Role
-from devmem.models.chat import ChatModel, ChatRequest, Usage
+from devmem.models.chat import ChatModel, TextModel, Usage
 from devmem.models.summarizer import SUMMARY_PROMPTS, prompt_language
 from devmem.text.display import is_control
 from devmem.text.patterns import lazy_pattern
@@ -108,7 +107,7 @@ class Extraction:
     """Tokens that the service counted; zeros where it does not say."""
 
 
-class FactModel:
+class FactModel(TextModel):
     """Asks a chat model for the facts of turns; safe to use from several threads."""
 
     def __init__(
@@ -122,20 +121,8 @@ class FactModel:
             limit: maximum number of facts of a turn.
             length: maximum number of characters of a turn that the model reads; the first ones.
         """
-        self._config, self._open = config, open_chat
+        super().__init__(lambda: open_chat(config), config.params)
         self._limit, self._length = limit, length
-        self._opened: ChatModel | None = None
-
-    def open(self) -> ChatModel:
-        """Return the model, opened once.
-
-        Raises:
-            ChatModelError: it cannot be opened.
-            MissingExtraError: the model's package is not installed.
-        """
-        if self._opened is None:
-            self._opened = self._open(self._config)
-        return self._opened
 
     def facts_of(self, said: Sequence[Said], *, said_at: float, known: Sequence[str] = ()) -> Extraction:
         """Return the facts of a turn's texts.
@@ -157,11 +144,7 @@ class FactModel:
         if known:
             asked.append(_KNOWN[language].format(known=json.dumps([*known], ensure_ascii=False)))
         asked.append(SUMMARY_PROMPTS[language].data)
-        messages = (
-            *(Message(role=Role.SYSTEM, content=instruction) for instruction in asked),
-            Message(role=Role.USER, content=text),
-        )
-        reply = self.open().complete(ChatRequest(messages=messages, params=self._config.params))
+        reply = self.reply(asked, text)
         usage = reply.usage or Usage()
         if not reply.text.strip():
             raise ChatModelError(

@@ -10,9 +10,8 @@ from typing import Final, Protocol, TypeAlias, cast
 from devmem.config.store import GuardCheckConfig
 from devmem.errors import ChatModelError, GuardError
 from devmem.model.items import MemoryItem, SourceKind
-from devmem.model.message import Message, Role
-from devmem.models.chat import ChatModel, ChatRequest
-from devmem.models.chat_providers import open_chat_model
+from devmem.models.chat import ChatModel, TextModel
+from devmem.models.chat_providers import open_waited_for
 from devmem.plugin_registry import PluginRegistry, callable_plugin
 from devmem.text.analysis import shorten
 from devmem.text.orders import find_order, find_split_order
@@ -109,7 +108,7 @@ class ChatCheck:
     """Asks a chat model about each text."""
 
     def __init__(self, chat: ChatModel, config: GuardCheckConfig) -> None:
-        self._chat, self._config = chat, config
+        self._model = TextModel(lambda: chat, config.params)
 
     def reason(self, text: str, before: str, item: MemoryItem) -> str | None:  # noqa: ARG002 - of the protocol
         """Return the model's reason; None for a text that it takes for safe.
@@ -118,9 +117,8 @@ class ChatCheck:
             GuardError: the model does not answer, or neither with SAFE nor with UNSAFE.
         """
         content = f"Text before:\n{shorten(before, _LENGTH)}\n\nText:\n{shorten(text, _LENGTH)}"
-        messages = (Message(role=Role.SYSTEM, content=_SYSTEM), Message(role=Role.USER, content=content))
         try:
-            answer = self._chat.complete(ChatRequest(messages=messages, params=self._config.params)).text.strip()
+            answer = self._model.reply([_SYSTEM], content).text.strip()
         except ChatModelError as error:
             raise GuardError(f"the chat model did not answer: {error}") from error
         verdict, _, said = answer.partition(":")
@@ -144,8 +142,4 @@ def make_llm(config: GuardCheckConfig, _base_dir: Path) -> ChatCheck:
         ChatModelError: the block names no usable chat model.
         MissingExtraError: the provider's package is not installed.
     """
-    chat = open_chat_model(
-        config.provider, model=config.model, api_key=config.api_key, base_url=config.base_url, timeout=config.timeout,
-        max_retries=1,
-    )  # fmt: skip
-    return ChatCheck(chat, config)
+    return ChatCheck(open_waited_for(config), config)
