@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
+import os
+import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import import_module
+from typing import Final
+
+_IMPORT: Final = re.compile(r"^from (\S+) import (\w+) as \2\b", re.MULTILINE)
 
 
-def lazy_names(
-    package: str, origins: Mapping[str, str], submodules: str = ""
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+def lazy_names(package: str, file: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return `__getattr__` and `__dir__` for a package; its names together are its `__all__`.
 
-    Type checkers read the same names from imports under `if TYPE_CHECKING:`.
+    They are the names that its stub imports, `__init__.pyi`, which type checkers read too: each by a statement
+    `from MODULE import NAME as NAME`. What it imports from the package itself are modules of it, which are attributes
+    without being imported, and are not in its `__all__`.
 
     Args:
         package: the package's `__name__`.
-        origins: names, separated by spaces, by the module that has them.
-        submodules: modules of the package that are attributes of it without being imported, separated by spaces.
+        file: its `__file__`.
     """
-    module_of = {name: module for module, names in origins.items() for name in names.split()}
+    stub = os.path.join(os.path.dirname(file), "__init__.pyi")  # noqa: PTH118, PTH120 - a path costs more than the rest
+    with open(stub, encoding="utf-8") as opened:  # noqa: PTH123 - likewise
+        module_of = {name: module for module, name in _IMPORT.findall(opened.read())}
 
     def get(name: str) -> object:
         value: object
-        if name in module_of:
-            value = getattr(import_module(module_of[name]), name)
-        elif name in submodules.split():
+        module = module_of.get(name)
+        if module == package:
             value = import_module(f"{package}.{name}")
+        elif module is not None:
+            value = getattr(import_module(module), name)
         elif name == "__all__":
-            value = sorted(module_of)
+            value = sorted(each for each, module in module_of.items() if module != package)
         else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         setattr(sys.modules[package], name, value)
         return value
 
     def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *module_of, *submodules.split()})
+        return sorted({*vars(sys.modules[package]), *module_of})
 
     return get, names

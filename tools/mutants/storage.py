@@ -311,7 +311,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         name="outbox-without-sync",
         breaks="a write that waits for its receiver survives a loss of power",
         file="devmem/storage/connections.py",
-        old='f"synchronous = {durability}"',
+        old='f"synchronous = {self._durability}"',
         new='"synchronous = OFF"',
         tests=("tests/storage/test_durable_files.py",),
     ),

@@ -1,0 +1,15 @@
+from devmem.memory.contents import checked_metadata as checked_metadata
+from devmem.memory.memory import Memory as Memory
+from devmem.memory.reading import MemorySnapshot as MemorySnapshot
+from devmem.memory.reading import record_recall as record_recall
+from devmem.memory.scope import ScopeParts as ScopeParts
+from devmem.memory.scope import User as User
+from devmem.memory.tables import History as History
+from devmem.memory.tables import Hits as Hits
+from devmem.memory.tables import Items as Items
+from devmem.model.versions import Change as Change
+from devmem.model.versions import ItemDifference as ItemDifference
+from devmem.model.versions import ItemVersion as ItemVersion
+from devmem.model.versions import Operation as Operation
+from devmem.model.versions import RunInfo as RunInfo
+from devmem.model.versions import RunState as RunState

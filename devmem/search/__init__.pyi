@@ -1,0 +1,1 @@
+from devmem.search.rendering import quote_labels as quote_labels

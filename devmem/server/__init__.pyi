@@ -1,0 +1,11 @@
+from devmem.server.guard import LOOPBACK as LOOPBACK
+from devmem.server.guard import MAX_WORKERS as MAX_WORKERS
+from devmem.server.guard import Allowances as Allowances
+from devmem.server.guard import Door as Door
+from devmem.server.guard import Guard as Guard
+from devmem.server.guard import Limits as Limits
+from devmem.server.guard import TokenAccess as TokenAccess
+from devmem.server.guard import checked_address as checked_address
+from devmem.server.guard import token_of as token_of
+from devmem.server.tokens import Token as Token
+from devmem.server.tokens import TokenFile as TokenFile
