@@ -34,7 +34,7 @@ from devmem.model.times import When
 from devmem.models.embedder import PassageEmbeddings
 from devmem.storage.writing import Unique
 from devmem.stores.abilities import every_item
-from devmem.stores.archiving import MAX_TRUST, ArchiveRule, archive_of, archived_items, restore
+from devmem.stores.archiving import MAX_TRUST, ArchiveRule, archive_of, archived_items
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.consolidation import Consolidation, consolidate
 from devmem.stores.guarding import admitting
@@ -223,7 +223,7 @@ def restored(store: MemoryBase, guard: ScopeGuard, ids: Sequence[str]) -> list[W
     # An id out of reach is as one that does not exist.
     wanted = list(dict.fromkeys(one for one in ids if one in within))
     with acting_as(guard.parts.agent):
-        outcomes = dict(zip(wanted, restore(store, wanted), strict=True))
+        outcomes = dict(zip(wanted, archive_of(store).restore(wanted), strict=True))
     return [outcomes.get(one, NOT_ARCHIVED) for one in ids]
 
 

@@ -17,6 +17,7 @@ from devmem.model.versions import Change, ItemDifference, ItemVersion, Operation
 from devmem.models.embedder import EmbeddingRefusal, PassageEmbeddings
 from devmem.storage.changes import CurrentVersionWriter, ItemChanges, RunVersionWriter, store_embeddings
 from devmem.storage.erasing import ErasableStore
+from devmem.storage.erasure import EraseRequest
 from devmem.storage.properties import (
     lacks_words_only,
     record_fields,
@@ -244,6 +245,34 @@ class VersionedCollection(SqlWriter, ErasableStore):
             return len(there) + sum(bool(archived) for *_, archived in found)
 
         return self.database.remove(erase)
+
+    def keep_out(self, request: EraseRequest, selected: Sequence[MemoryItem], derived: Sequence[MemoryItem]) -> int:
+        """Keep tombstones of items that are about to be erased, in every version; return the number of texts.
+
+        Of an item that stays, as only earlier versions were selected, these alone are kept out. The sentences of what
+        was derived from others may be those of items that stay: it is kept out as a whole only.
+
+        Args:
+            request: what is erased.
+            selected: items that were selected.
+            derived: items that go with them.
+        """
+        erased = [*selected, *derived]
+        named = {item.id for item in erased}
+        wholes = {item.id for item in derived} | {i.id for i in erased if not named.isdisjoint(i.provenance.parents)}
+        versions = [version for item in erased for version in self._erased_versions(request, item)]
+        erasure = self.keep_tombstones(versions, wholes=wholes) if versions else ""
+        return sum(each.texts for each in self.tombstones() if each.id == erasure)
+
+    def _erased_versions(self, request: EraseRequest, item: MemoryItem) -> list[MemoryItem]:
+        """Return the versions of an item that are erased, given one of them."""
+        earlier = (version.item for version in self.history(item.id))
+        versions = [item, *(version for version in earlier if version.scope.user == item.scope.user)]
+        current = self.get([item.id])
+        if not current or version_hash(current[0]) == version_hash(item):
+            return versions
+        stays = current[0].content_hash
+        return [version for version in versions if version.content_hash != stays and request.admits(version)]
 
     def runs(self, limit: int = 100) -> list[RunInfo]:
         """Return the runs that began last, newest first, at most `limit`; one that was never pending is committed."""

@@ -39,6 +39,7 @@ from devmem.models.embedder import ModelIdentity as ModelIdentity
 from devmem.models.embedder import PassageEmbeddings as PassageEmbeddings
 from devmem.models.embedding_providers import open_embedder as open_embedder
 from devmem.models.facts import Said as Said
+from devmem.stores.abilities import without_erased as without_erased
 from devmem.stores.collection_memory import CollectionMemory as CollectionMemory
 from devmem.stores.config import CollectionConfig as CollectionConfig
 from devmem.stores.config import ExpiryConfig as ExpiryConfig
@@ -67,4 +68,3 @@ from devmem.stores.memory import StoreSetup as StoreSetup
 from devmem.stores.query_embedding import QueryEmbedding as QueryEmbedding
 from devmem.stores.query_embedding import QueryEmbeddings as QueryEmbeddings
 from devmem.stores.recalls import RecallRecorder as RecallRecorder
-from devmem.stores.tombstones import without_erased as without_erased

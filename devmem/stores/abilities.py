@@ -40,6 +40,14 @@ def tombstones_of(store: MemoryBase) -> VersionedCollection:
     return versions_of(store, NoTombstonesError)
 
 
+def without_erased(collection: Collection, text: str, user: str | None) -> str:
+    """Return a text, such as a summary, without the sentences that a tombstone of a user keeps out.
+
+    None stands for unscoped items.
+    """
+    return collection.without_erased(text, user) if isinstance(collection, VersionedCollection) else text
+
+
 def viewed(store: MemoryBase, view: Collection) -> MemoryBase:
     """Return a store on a view of its collection; closing it closes the view.
 

@@ -1,6 +1,6 @@
 """The archive of a store: old items of low trust that no agent was ever shown leave the indexes, and are kept.
 
-They are found where archived items are asked for, and `restore` brings one back.
+They are found where archived items are asked for, and `Memory.restore` brings one back.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 from devmem.errors import NoArchiveError
 from devmem.model.filters import Filter
 from devmem.model.items import MemoryItem
-from devmem.model.results import WriteOutcome
 from devmem.model.versions import merged_ids
 from devmem.storage.recall_log import shown_items
 from devmem.storage.versions import SqlWriter, VersionedCollection
@@ -61,18 +60,6 @@ def archived(store: MemoryBase) -> MemoryBase:
         NoArchiveError: the store has no archive.
     """
     return viewed(store, archive_of(store).archived())
-
-
-def restore(store: MemoryBase, ids: Sequence[str]) -> list[WriteOutcome]:
-    """Make archived items current ones again, and return an outcome for each; an id may be named twice.
-
-    Raises:
-        NoArchiveError: the store has no archive.
-        CollectionError: nothing was restored.
-    """
-    wanted = list(dict.fromkeys(ids))
-    outcomes = dict(zip(wanted, archive_of(store).restore(wanted), strict=True))
-    return [outcomes[one] for one in ids]
 
 
 def count_archived(store: MemoryBase, where: Filter | None = None) -> int:

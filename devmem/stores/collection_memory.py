@@ -49,6 +49,7 @@ from devmem.storage.sqlite.examination import read_states
 from devmem.storage.tombstones import SUFFIX
 from devmem.storage.versions import VersionedCollection
 from devmem.storage.writing import PreparedItem, Unique
+from devmem.stores.commit_log import erase_records, erasures_file
 from devmem.stores.config import CollectionConfig, ExpiryConfig, PlaceConfig, RetentionConfig
 from devmem.stores.embedding_queue import EmbeddingQueue, ModelCheck
 from devmem.stores.guarding import WriteGuard
@@ -64,7 +65,6 @@ from devmem.stores.memory import (
 )
 from devmem.stores.reranking import open_rerank_stage, ranking_of
 from devmem.stores.staleness import Renewal
-from devmem.stores.tombstones import bury, finish_erasures
 
 _LOG: Final = logging.getLogger(__name__)
 _SECONDS_A_WRITE: Final = 0.3
@@ -602,11 +602,12 @@ class CollectionMemory(MemoryBase):
 
     def _keep_tombstones(self, request: EraseRequest, derived: Sequence[str]) -> int:
         """Keep tombstones of what is to be erased, where this is asked for; return the number of texts."""
-        if not (request.tombstone or self._place.tombstones):
+        collection = self.collection
+        if not (isinstance(collection, VersionedCollection) and (request.tombstone or self._place.tombstones)):
             return 0
         selected = {item.id: item for item in self.select_erasable(request)}
         taken = [item for item in self.get(derived) if item.id not in selected]
-        return bury(self.collection, request, selected.values(), taken)
+        return collection.keep_out(request, list(selected.values()), taken)
 
     def _erase_planned(self, collection: VersionedCollection, request: EraseRequest, plan: ErasePlan) -> int:
         """Delete what is planned; where that fails, the plan goes too: whoever is told of the error sees the items."""
@@ -618,9 +619,27 @@ class CollectionMemory(MemoryBase):
             raise
 
     def finish_erasure(self) -> None:
-        """Finish erasures that were interrupted, as by the death of a process, or leave them to the next opening."""
+        """Finish erasures that were interrupted, and erase again what came back with another file in its place.
+
+        What cannot be written is left to the next opening.
+        """
+        collection = self.collection
         try:
-            finish_erasures(self, self.collection)
+            if isinstance(collection, VersionedCollection):
+                for plan in [each for each in collection.planned_erasures() if not each.is_executed]:
+                    self.erase(ids=plan.ids)
+                    self.rewrite_files()
+                    collection.finish_erasure(plan, vacuum=True)
+            for record in erase_records(erasures_file(self.setup.base_dir), self.setup):
+                self.erase_selected(EraseRequest(ids=record.names, tombstone=record.tombstone), vacuum=True)
+                record.done()
+            items = collection.apply_tombstones().items if isinstance(collection, VersionedCollection) else 0
+            if items:
+                self.rewrite_files()
+                _LOG.warning(
+                    "memory store %r: %d item(s) that had been erased came back with another file, and were erased "
+                    "again.", self.name, items,
+                )  # fmt: skip
         except (CollectionUnwritableError, CollectionBusyError, OSError) as error:
             # Reading needs none of it.
             _LOG.warning("%s: an erasure that was interrupted waits for the next opening: %s", self.name, error)
