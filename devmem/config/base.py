@@ -122,6 +122,18 @@ class ConfigModel(BaseModel):
         return field.get_default(call_default_factory=True, validated_data={})
 
 
+def blocks_of(config: ConfigModel, path: DocumentPath = ()) -> Iterator[tuple[DocumentPath, ConfigModel]]:
+    """Yield the blocks of some settings with their paths, those within others and in lists too."""
+    for key, value in config:
+        entries = [((*path, key), value)]
+        if isinstance(value, tuple):
+            entries = [((*path, key, index), each) for index, each in enumerate(value)]
+        for where, block in entries:
+            if isinstance(block, ConfigModel):
+                yield where, block
+                yield from blocks_of(block, where)
+
+
 @dataclass(frozen=True, slots=True)
 class ReadBy:
     """Marks a key that only some of devmem's own providers or types read; those of plugins may read any."""

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from devmem.config.agent import AgentConfig, Attachment, ChatConfig
-from devmem.config.base import ConfigModel, ReadBy
+from devmem.config.base import ConfigModel, ReadBy, blocks_of
 from devmem.config.document import DocumentPath, Report
 from devmem.config.findings import Rule, choices, closest, did_you_mean, quoted
 from devmem.config.placeholders import has_placeholder
@@ -179,7 +179,7 @@ def _review_stores(report: Report, graph: Subgraph, folder: pathlib.Path, workfl
         _review_sources(report, path, store, folder)
         _review_places(report, path, store, folder)
         _review_periods(report, path, config, workflow)
-        for where, block in _blocks(config, path):
+        for where, block in blocks_of(config, path):
             if isinstance(block, EmbeddingConfig):
                 _review_embedding(report, where, block, folder)
             elif isinstance(block, ChatConfig):
@@ -259,18 +259,6 @@ def _review_places(report: Report, path: DocumentPath, store: StoreDeclaration, 
         else:
             continue
         report.error((*path, key), message, Rule.UNWRITABLE_FILE)
-
-
-def _blocks(config: ConfigModel, path: DocumentPath) -> Iterator[tuple[DocumentPath, ConfigModel]]:
-    """Yield the blocks of a store's settings, those within others and in lists too."""
-    for key, value in config:
-        entries = [((*path, key), value)]
-        if isinstance(value, tuple):
-            entries = [((*path, key, index), each) for index, each in enumerate(value)]
-        for where, block in entries:
-            if isinstance(block, ConfigModel):
-                yield where, block
-                yield from _blocks(block, where)
 
 
 def _review_keys(report: Report, path: DocumentPath, kind: str, block: ConfigModel, usual: ConfigModel) -> None:

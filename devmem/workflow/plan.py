@@ -13,10 +13,11 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from devmem.config.agent import AgentConfig, Attachment
-from devmem.config.base import ConfigModel
+from devmem.config.base import blocks_of
+from devmem.config.document import path_text
 from devmem.config.filter_forms import dump_filter
 from devmem.config.findings import Rule
-from devmem.config.store import EmbeddingConfig, RerankerConfig, StoreDeclaration, only_model
+from devmem.config.store import EmbeddingConfig, GuardCheckConfig, RerankerConfig, StoreDeclaration, only_model
 from devmem.config.workflow import NodeConfig, Workflow
 from devmem.errors import ConfigError, Finding
 from devmem.model.caller import RETRIEVING, Stage
@@ -206,8 +207,12 @@ def _sendings(workflow: Workflow) -> Iterator[tuple[str, str, str]]:
             yield address, "items and queries of", store.name
         # Token vectors, which no service makes, are left out.
         idle: tuple[str, ...] = getattr(store.config, "idle_models", ())
-        for path, block in _blocks(store.config, ""):
-            if path not in idle and (service := _service_of(block)) is not None:
+        for where, block in blocks_of(store.config):
+            path = path_text(where)
+            asks = not isinstance(block, RerankerConfig | GuardCheckConfig) or block.type == "llm"
+            if not asks or path in idle or "tokens" in where:
+                continue
+            if isinstance(block, _ModelBlock) and (service := _service_of(block)) is not None:
                 yield service, f"texts (for `{path}`) of", store.name
 
 
@@ -246,19 +251,6 @@ def _service_of(block: _ModelBlock) -> str | None:
     if is_in_process(block.provider):
         return None
     return service_address(block.provider, block.base_url) or f"the service of the provider {block.provider!r}"
-
-
-def _blocks(config: ConfigModel, path: str) -> Iterator[tuple[str, _ModelBlock]]:
-    for key, value in config:
-        if not isinstance(value, ConfigModel) or key == "tokens":
-            continue
-        inner = f"{path}{key}"
-        if isinstance(value, RerankerConfig) and value.type != "llm":
-            continue
-        if isinstance(value, _ModelBlock):
-            yield inner, value
-        else:
-            yield from _blocks(value, f"{inner}.")
 
 
 def _reads_at(agent: AgentConfig, entry: Attachment) -> tuple[Stage, ...]:

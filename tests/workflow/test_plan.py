@@ -112,3 +112,14 @@ def test_a_summary_that_no_run_makes_asks_no_model(tmp_path: Path) -> None:
     found = devmem.plan(file)
     assert found.destinations == ()
     assert found.stores[0].writers == ("a", "conversation")
+
+
+def test_the_texts_that_a_guard_has_a_model_read_are_sent_to_it(tmp_path: Path) -> None:
+    file = tmp_path / "w.yaml"
+    checks = "[{type: orders}, {type: llm, model: m, base_url: 'http://guard.example.com'}]"
+    file.write_text(
+        f"memory: [{{name: notes, type: simple, config: {{guard: {{checks: {checks}}}}}}}]\n"
+        "nodes: [{id: a, type: agent, config: {memories: [notes]}}]\n"
+    )
+    (place,) = devmem.plan(file).destinations
+    assert (place.address, place.data) == ("http://guard.example.com", ("texts (for `guard.checks[1]`) of notes",))
