@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from devmem.config.base import ConfigModel, Duration, MemoryOptions
+from devmem.config.base import ConfigModel, Duration, MemoryOptions, Pattern
 from devmem.config.filter_forms import FilterForm
 from devmem.model.caller import ALIASES, Stage
 from devmem.model.filters import Filter
@@ -215,7 +215,7 @@ class ConditionConfig(ConfigModel):
     """For `keyword`: texts of which one must occur."""
     exclude: tuple[str, ...] = Field(default=(), validation_alias="none")
     """For `keyword`: texts of which none may occur; this comes first."""
-    regex: tuple[str, ...] = ()
+    regex: tuple[Pattern, ...] = ()
     """For `keyword`: regular expressions of which one may match instead of a text of `any`."""
     case_sensitive: bool = True
     """For `keyword`: whether upper and lower case differ."""
@@ -246,11 +246,6 @@ class EdgeCondition(ConfigModel):
         config = self.config
         if self.type == "keyword" and not (config.include or config.exclude or config.regex):
             raise ValueError("a condition of type `keyword` needs `any`, `none` or `regex`")
-        for pattern in config.regex:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
         return self
 
     @property

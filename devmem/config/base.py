@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -182,6 +183,18 @@ def _in_known_home(path: _Path) -> _Path:
 
 KNOWN_HOME: Final = AfterValidator(_in_known_home)
 """Refuses a path below the home folder of a user who does not exist, such as `~no-such-user/notes.db`."""
+
+
+def _is_pattern(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
+    return pattern
+
+
+Pattern: TypeAlias = Annotated[str, AfterValidator(_is_pattern)]
+"""A regular expression."""
 
 
 def field_description(model: type[BaseModel], name: str) -> str | None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import pathlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
 from devmem.config.agent import AgentConfig, Condition, EdgeCondition, LiteralConfig, PassthroughConfig, RecordedType
-from devmem.config.base import ConfigModel, Duration, MemoryOptions, Placed, StoreTypes
+from devmem.config.base import ConfigModel, Duration, MemoryOptions, Pattern, Placed, StoreTypes
 from devmem.config.placeholders import Unresolved, has_placeholder
 from devmem.config.store import StoreDeclaration
 from devmem.errors import ConfigError, Finding, PluginError
@@ -55,22 +54,12 @@ class ConversationRecording(ConfigModel):
     """Language in which the records are worded."""
     max_content_length: int = Field(default=20_000, ge=100, json_schema_extra={"advanced": True})
     """Maximum number of characters of one record; more are cut with a mark."""
-    secret_patterns: tuple[str, ...] = Field(default=(), json_schema_extra={"advanced": True})
+    secret_patterns: tuple[Pattern, ...] = Field(default=(), json_schema_extra={"advanced": True})
     """Regular expressions; what they match is not recorded, beside what looks like a key or a password."""
     max_pending_bytes: int = Field(default=256 << 20, ge=10_000, json_schema_extra={"advanced": True})
     """Maximum number of bytes that wait for the store; beyond it new records are counted, and not kept."""
     copies: tuple[CopyRule, ...] = ()
     """Rules by which records are copied into other stores."""
-
-    @field_validator("secret_patterns")
-    @classmethod
-    def _are_patterns(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        for pattern in patterns:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"{pattern!r} is not a regular expression: {error}") from error
-        return patterns
 
 
 class RecallRecording(ConfigModel):
