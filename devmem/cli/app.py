@@ -47,7 +47,7 @@ class LazyCommand(TyperCommand):
     @cached_property
     def loaded(self) -> Any:  # noqa: ANN401 - a command of typer
         """The command itself, with the docstring of its function as its help."""
-        from devmem.cli.options import as_typer
+        from devmem.cli.declaring import as_typer
 
         name = self.name or ""
         function = getattr(

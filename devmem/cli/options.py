@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeAlias
 
-import typer
-
-from devmem.cli.declaring import OptionGroup, option
-from devmem.cli.targets import StoreAddress, seconds_of_option
+from devmem.cli.declaring import OptionGroup, Parameters, option
+from devmem.cli.targets import seconds_of_option
 from devmem.cli.terminal import Terminal
 from devmem.errors import CommandError, FilterError
 from devmem.model.conditions import Operator, Scalar
@@ -136,6 +132,11 @@ class Selection(OptionGroup):
     all_users: bool = False
 
     @classmethod
+    def parameters(cls) -> tuple[Parameters, Parameters]:
+        """Return the options, which come last in the help."""
+        return super().parameters()[::-1]
+
+    @classmethod
     def take(cls, terminal: Terminal, given: dict[str, Any]) -> Self:
         """Take the options out of those that are given; raises `CommandError` for what selects nothing that can be."""
         made = super().take(terminal, given)
@@ -190,60 +191,6 @@ class EverySelection(Selection):
     """The selection of a command that sees the items of every user."""
 
     all_users: Annotated[bool, option("Items of every user (the default).")] = False
-
-
-def as_typer(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a command as typer calls it.
-
-    Parameters of the types `Terminal` and `StoreAddress` are replaced by the context, and by the arguments and options
-    of the `Target` in the annotation; an `OptionGroup` is by its fields.
-    """
-    arguments: dict[str, tuple[Any, Any]] = {"ctx": (typer.Context, ...)}
-    options: dict[str, tuple[Any, Any]] = {}
-    made: dict[str, Callable[[Terminal, dict[str, Any]], object]] = {}
-    for name, each in inspect.signature(function, eval_str=True).parameters.items():
-        kind, *marks = get_args(each.annotation) if get_origin(each.annotation) is Annotated else (each.annotation,)
-        if kind is Terminal:
-            options |= {"as_json": (Annotated[bool, marks[0]], False)} if marks else {}
-            made[name] = _terminal
-        elif kind is StoreAddress:
-            named, more = marks[0].parameters()
-            arguments, options, made[name] = arguments | named, options | more, marks[0].find
-        elif isinstance(kind, type) and issubclass(kind, OptionGroup):
-            # Options that select items come last in the help.
-            (options if issubclass(kind, Selection) else arguments).update(kind.parameters())
-            made[name] = kind.take
-        else:
-            arguments[name] = (each.annotation, ... if each.default is each.empty else each.default)
-    for name, (hint, _) in (arguments | options).items():
-        kind, *marks = get_args(hint) if get_origin(hint) is Annotated else (hint,)
-        if kind is bool and not marks[0].param_decls:
-            # Without a name, typer would add an option that turns it off.
-            marks[0].param_decls = (f"--{name.replace('_', '-')}",)
-    added = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            annotation=hint,
-            default=inspect.Parameter.empty if default is ... else default,
-        )
-        for name, (hint, default) in (arguments | options).items()
-    ]
-
-    @functools.wraps(function)
-    def run(ctx: typer.Context, **given: Any) -> None:  # noqa: ANN401 - any option's value
-        values = {name: make(ctx.obj, given) for name, make in made.items()}
-        function(**values, **given)
-
-    run.__signature__ = inspect.Signature(added)  # type: ignore[attr-defined]
-    run.__annotations__ = {each.name: each.annotation for each in added}
-    return run
-
-
-def _terminal(terminal: Terminal, given: dict[str, Any]) -> Terminal:
-    """Take the option `--json` out of those that are given, and return the terminal that knows it."""
-    terminal.as_json = given.pop("as_json", False)
-    return terminal
 
 
 def named_scope(**parts: str | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias
 from urllib.parse import urlencode
 
-from devmem.cli.declaring import OptionGroup, argument, option
+from devmem.cli.declaring import OptionGroup, Parameters, argument, option
 from devmem.cli.failures import unknown
 from devmem.cli.terminal import Terminal
 from devmem.errors import CommandError
@@ -364,9 +364,9 @@ class Target:
     embedding: bool = False
     """Whether `--embedding` names the model of a file."""
 
-    def parameters(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the arguments and the options, by name, each with its annotation and its default."""
-        arguments: dict[str, Any] = {"memory": (MemoryPlace, ...)}
+    def parameters(self) -> tuple[Parameters, Parameters]:
+        """Return the arguments, and the options, which come last in the help."""
+        arguments: Parameters = {"memory": (MemoryPlace, ...)}
         if self.words:
             given = argument(f"[STORE] {self.words}", self.about)
             arguments["words"] = (
@@ -374,10 +374,10 @@ class Target:
             )
         else:
             arguments["store"] = (OptionalStore, None)
-        options = {"session": (Session, DEFAULT_SESSION)}
+        options: Parameters = {"session": (Session, DEFAULT_SESSION)}
         return arguments, options | ({"embedding": (EmbeddingName, None)} if self.embedding else {})
 
-    def find(self, terminal: Terminal, given: dict[str, Any]) -> StoreAddress:
+    def take(self, terminal: Terminal, given: dict[str, Any]) -> StoreAddress:
         """Take the values of the parameters out of those that are given, and return the store that they name."""
         words = (given.pop("words") or []) if self.words else [each for each in [given.pop("store")] if each]
         return find_store(
