@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import Token
 from functools import lru_cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 from urllib.parse import urlsplit
 
 from devmem.errors import MissingExtraError, installed_version
@@ -239,15 +239,9 @@ def is_enabled() -> bool:
 class Instrumentor:
     """The form in which the command `opentelemetry-instrument` finds and enables what a program has installed."""
 
-    def instrument(
-        self,
-        *,
-        tracer_provider: TracerProvider | None = None,
-        meter_provider: MeterProvider | None = None,
-        **_options: object,
-    ) -> None:
-        """Do as `enable`; other options are for other instrumentors."""
-        enable(tracer_provider=tracer_provider, meter_provider=meter_provider)
+    def instrument(self, **options: Any) -> None:  # noqa: ANN401 - of any instrumentor
+        """Do as `enable` with its providers; other options are for other instrumentors."""
+        enable(tracer_provider=options.get("tracer_provider"), meter_provider=options.get("meter_provider"))
 
     def uninstrument(self, **_options: object) -> None:
         """Do as `disable`."""

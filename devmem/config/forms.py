@@ -71,30 +71,30 @@ class FieldSpec:
     def to_json(self) -> dict[str, Any]:
         """Return the field as JSON data; what does not apply is left out."""
         options = [
-            {"value": each.value, "label": each.value}
-            | ({} if each.description is None else {"description": each.description})
+            _without_none(value=each.value, label=each.value, description=each.description)
             for each in self.enum_options
         ]
         routes = [
             {"childKey": {"field": each.field, "value": each.value}, "childNode": each.model.__name__}
             for each in self.child_routes
         ]
-        optional = {
-            "default": self.default,
-            "enum": list(self.enum) or None,
-            "enumOptions": options or None,
-            "description": self.description,
-            "childNode": self.child.__name__ if self.child else None,
-            "childRoutes": routes or None,
-        }
-        return {
-            "name": self.name,
-            "displayName": self.display_name,
-            "type": self.type_hint,
-            "required": self.required,
-            "advance": self.advance,
-            **{key: value for key, value in optional.items() if value is not None},
-        }
+        return _without_none(
+            name=self.name,
+            displayName=self.display_name,
+            type=self.type_hint,
+            required=self.required,
+            advance=self.advance,
+            default=self.default,
+            enum=list(self.enum) or None,
+            enumOptions=options or None,
+            description=self.description,
+            childNode=self.child.__name__ if self.child else None,
+            childRoutes=routes or None,
+        )
+
+
+def _without_none(**values: object) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def field_specs(model: type[ConfigModel], store_types: StoreTypes | None = None) -> list[FieldSpec]:
