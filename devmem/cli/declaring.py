@@ -36,7 +36,7 @@ def option(about: str, *names: str, **form: Any) -> Any:  # noqa: ANN401 - typer
 
 @runtime_checkable
 class Taken(Protocol):
-    """What stands for several parameters of a command, and makes one value of theirs."""
+    """Stands for several parameters of a command, whose values become one."""
 
     def parameters(self) -> tuple[Parameters, Parameters]:
         """Return the parameters: those of the place where this one stands, and those that come last in the help."""
