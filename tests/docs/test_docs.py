@@ -74,7 +74,6 @@ NOT_COMPARED = {
     "devmem copy ": "several machines and PostgreSQL",
     "GRANT ": "of an administrator of PostgreSQL",
     "pg_dump ": "of an administrator of PostgreSQL",
-    "ann -> agent planner": "tests/configs compares it",
     "ann -> agent writer": "what a chat model answers",
 }
 """Beginnings of blocks of text that the tests of the pages compare with nothing, with the reason."""
