@@ -70,7 +70,6 @@ NOT_COMPARED = {
     "===== Related Memories": "an example of the block, which tests/search and tests/workflow compare",
     "1. (": "a part of the block",
     "services:": "a file of Google ADK: the tests of its adapter read it",
-    "sed ": "several machines and PostgreSQL",
     "devmem copy ": "several machines and PostgreSQL",
     "GRANT ": "of an administrator of PostgreSQL",
     "pg_dump ": "of an administrator of PostgreSQL",
