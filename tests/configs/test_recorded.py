@@ -12,7 +12,7 @@ from configs.recorded import run
 from devmem import load_workflow
 
 SHOWN = Path(run.__file__).with_name("calls.txt")
-"""What the page of `conversation` stores links to."""
+"""The call tree that the page of `conversation` stores links to."""
 _TOOK = re.compile(r"\(\d+\.\d{3} s\)")
 
 
