@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from tests.cases import cases
+
 from .conftest import Devmem
 
 SETTINGS = """\
@@ -85,18 +87,7 @@ def test_cursor_and_codex_get_theirs(devmem: Devmem, home: Path) -> None:
 
 @pytest.mark.parametrize(
     ("agent", "file", "text", "message"),
-    [
-        ("claude-code", ".claude/settings.json", '{"hooks": ', "not JSON"),
-        (
-            "claude-code",
-            ".claude/settings.json",
-            '{"hooks": {"SessionStart": "x"}}',
-            "SessionStart is not a list",
-        ),
-        ("claude-code", ".claude/settings.json", "{} // what I allow", "not JSON"),
-        ("cursor", ".cursor/mcp.json", "[]", "not an object"),
-        ("codex", "home/.codex/config.toml", "model = ", "not TOML"),
-    ],
+    cases("cli_coding_agents", "a_malformed_file_is_refused_and_nothing_is_changed"),
 )
 def test_a_malformed_file_is_refused_and_nothing_is_changed(
     devmem: Devmem, agent: str, file: str, text: str, message: str

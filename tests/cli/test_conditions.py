@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import devmem as library
+from tests.cases import cases
 
 from .conftest import Devmem
 
@@ -38,32 +39,7 @@ def shown(devmem: Devmem, notes: Path, *options: str) -> list[str]:
     return [item["id"] for item in json.loads(devmem("list", notes, "--json", *options).stdout)]
 
 
-@pytest.mark.parametrize(
-    ("options", "wanted"),
-    [
-        (["--where", "metadata.priority>=4"], ["5", "4"]),
-        (["--where", "metadata.priority>=1", "--where", "metadata.priority<3"], ["2", "1"]),
-        (["--where", "metadata.priority=[1, 4]"], ["4", "1"]),
-        (["--where", "metadata.room!=a"], ["5", "3", "1"]),
-        (["--where", "session^=s1/"], ["4", "1"]),
-        (["--where", "metadata.tags~=even", "--where", "metadata.author.name*=nn"], ["2", "0"]),
-        (["--where", "!metadata.author.name"], ["5", "3", "1"]),
-        (["--where", "metadata.author"], ["4", "2", "0"]),
-        (["--where", '{"none_of": [{"metadata.priority": {">": 1}}, {"metadata.room": "b"}]}'], ["0"]),
-        (["--where", '{"metadata.due": {"before": "2026-01-03"}, "after": 1699999999}'], ["1", "0"]),
-        (["--any-where", "session=s1/x", "--any-where", "metadata.priority<=0"], ["4", "1", "0"]),
-        (
-            ["--any-where", "metadata.room=a", "--any-where", "metadata.priority=5", "--where", "metadata.priority>2"],
-            ["5", "4"],
-        ),
-        (["--with", "Cem"], ["5", "4"]),
-        (["--with", "Person 4", "--with", "Dan"], ["4"]),
-        (["--during", "November 2023", "--where", "metadata.priority>3"], ["5", "4"]),
-        (["--during", "2023-11-13"], []),
-        (["--order", "event", "--limit", "2", "--offset", "1"], ["1", "2"]),
-        (["--offset", "4"], ["1", "0"]),
-    ],
-)
+@pytest.mark.parametrize(("options", "wanted"), cases("cli_conditions", "show_selects"))
 def test_show_selects(devmem: Devmem, notes: Path, options: list[str], wanted: list[str]) -> None:
     assert shown(devmem, notes, *options) == wanted
 

@@ -11,6 +11,7 @@ from typer.testing import Result
 
 from devmem import open as open_memory
 from devmem.storage import StoreMetadata, inspect_location
+from tests.cases import cases
 
 from .conftest import Devmem, one_paragraph
 
@@ -50,24 +51,7 @@ def test_explain_has_every_signal(filled: Path, devmem: Devmem) -> None:
 
 @pytest.mark.parametrize(
     ("asked", "told", "field", "value", "option", "without"),
-    [
-        (
-            "I ate far too much at the harbour today. By the way, when is the deadline?",
-            "what asks is 'when is the deadline?', and the rest of the query counts little",
-            "asked",
-            "when is the deadline?",
-            "focus",
-            "what asks",
-        ),
-        (
-            "Who moved the daedline?",
-            "'daedline' was taken for 'deadline'",
-            "corrected",
-            {"daedline": "deadline"},
-            "spelling",
-            "daedline",
-        ),
-    ],
+    cases("cli_looking", "what_was_searched_for_instead_is_named_and_can_be_turned_off"),
     ids=["small talk", "a misspelled word"],
 )
 def test_what_was_searched_for_instead_is_named_and_can_be_turned_off(
@@ -111,12 +95,8 @@ def test_conversations_instead_of_items(filled: Path, devmem: Devmem) -> None:
     [
         (["--user", "u1"], ["d1"]),
         (["--user", "nobody"], []),
-        (["--all-users", "--where", "session=s1"], ["d1"]),
-        (["--all-users", "--where", "metadata.room=5"], ["d1"]),
-        (["--all-users", "--where", "metadata.mood=good", "--where", "metadata.room=5"], ["d1"]),
         (["--all-users", "--where", 'metadata.room="5"'], []),
         (["--all-users", "--where", "source=data.jsonl", "--after", "2025-05-01"], ["d2"]),
-        (["--all-users", "--before", "2025-05-01"], ["d1"]),
     ],
 )
 def test_a_search_can_be_restricted(filled: Path, devmem: Devmem, options: list[str], found: list[str]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from devmem.errors import install_command
+from tests.cases import cases
 
 from .conftest import Devmem, one_paragraph
 
@@ -74,22 +75,7 @@ def test_a_place_that_cannot_be_used_is_found_without_opening_it(devmem: Devmem,
         assert "hunter2" not in result.output
 
 
-@pytest.mark.parametrize(
-    ("kind", "config", "key"),
-    [
-        ("simple", "memory_path: ~no-such-user/x", "memory_path"),
-        ("simple", "encryption: {key: {file: ~no-such-user/x}}", "encryption.key.file"),
-        ("simple", "embedding: {provider: e5, params: {model_path: ~no-such-user/x}}", "embedding.params.model_path"),
-        (
-            "simple",
-            "retrieval: {reranker: {type: cross_encoder, model_path: ~no-such-user/x}}",
-            "retrieval.reranker.model_path",
-        ),
-        ("file", "file_sources: {path: ~no-such-user/x}", "file_sources.path"),
-        ("file", "{index_path: ~no-such-user/x, file_sources: .}", "index_path"),
-        ("mem0", "outbox: ~no-such-user/x", "outbox"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "config", "key"), cases("cli_validate", "a_path_below_the_home_of_no_user"))
 def test_a_path_below_the_home_of_no_user(kind: str, config: str, key: str, devmem: Devmem, tmp_path: Path) -> None:
     path = tmp_path / "team.yaml"
     path.write_text(f"memory:\n  - name: notes\n    type: {kind}\n    config:\n      {config}\n", encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import ClassVar
 
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -128,129 +129,7 @@ class FakeTypes:
         self.models["acme"] = NotesConfig
 
 
-OWN = """\
-version: 1.2.0
-vars:
-  folder: memory
-memory:
-  - name: convo
-    type: notes
-    config:
-      memory_path: ${folder}/convo.db
-      embedding: {provider: openai, model: text-embedding-3-small, api_key: "${API_KEY}"}
-  - name: docs
-    type: files
-    config:
-      file_sources: [{path: docs/, file_types: [.md, .mdx]}]
-memory_options: {token_budget: 1000, language: zh}
-nodes:
-  - id: answer
-    type: agent
-    config:
-      provider: openai
-      model: gpt-4o-mini
-      prompt_template: You answer.
-      params: {temperature: 0.2}
-      memory_options: {dedupe: false}
-      memories:
-        - {name: convo, retrieve_stage: [gen], top_k: 5, read: true, write: true}
-        - {name: docs, write: false}
-  - id: human
-    type: human
-    config: {description: anything}
-edges:
-  - {from: human, to: answer}
-"""
+_WORKFLOWS = Path(__file__).parents[1] / "data/workflows"
+OWN = (_WORKFLOWS / "own.yaml").read_text(encoding="utf-8")
 
-DEVALL = """\
-# yaml-language-server: $schema=workflow.schema.json
-version: 0.4.0
-vars:
-  MODEL: gpt-4o
-  KEY: ${API_KEY}
-graph:
-  id: team
-  description: A team that answers.
-  log_level: DEBUG
-  is_majority_voting: false
-  initial_instruction: What do you want to know?
-  start: [asker]
-  end: [writer]
-  memory:
-    - name: shared
-      type: notes
-      config:
-        memory_path: WareHouse/shared/simple.json
-        embedding:
-          provider: openai
-          model: text-embedding-3-small
-          api_key: ${KEY}
-          params: {use_chunking: true, max_length: 4096}
-  nodes:
-    - id: asker
-      type: human
-      context_window: -1
-      config: {description: Ask.}
-    - id: writer
-      type: agent
-      context_window: 0
-      config:
-        name: ${MODEL}
-        provider: openai
-        role: |
-          You write.
-        base_url: ${BASE_URL}
-        api_key: ${KEY}
-        input_mode: messages
-        params: {temperature: 0.1, max_tokens: 4000}
-        tooling:
-          - type: function
-            config:
-              tools: [{name: save_file}, {name: "uv_related:All"}]
-              timeout: ${TOOL_TIMEOUT}
-        thinking:
-          type: reflection
-          config: {reflection_prompt: 'Is it right?'}
-        memories:
-          - name: shared
-            retrieve_stage: [gen, post_gen_thinking]
-            top_k: 1
-            similarity_threshold: -1.0
-            read: true
-            write: true
-        retry: {enabled: true, max_attempts: 5, retry_on_status_codes: [408, 429]}
-    - id: check
-      type: subgraph
-      config:
-        type: config
-        config:
-          id: inner
-          memory: null
-          nodes: [{id: x, type: agent, config: {memories: [{name: shared}]}}]
-          edges: []
-    - id: count
-      type: loop_counter
-      config: {max_iterations: 3, reset_on_emit: true, 1: odd}
-    - id: note
-      type: human
-      config: {content: "${NOT_OURS}", role: user}
-  edges:
-    - from: asker
-      to: writer
-      trigger: true
-      condition: "true"
-      carry_data: true
-      keep_message: false
-      clear_context: false
-    - from: writer
-      to: check
-      condition:
-        type: keyword
-        config: {any: [DONE], none: [], regex: ["^ok$"], case_sensitive: false}
-      process:
-        type: regex_extract
-        config: {pattern: "(.*)", mode: replace_content}
-      dynamic:
-        type: map
-        split: {type: message}
-"""
+DEVALL = (_WORKFLOWS / "devall.yaml").read_text(encoding="utf-8")

@@ -10,6 +10,7 @@ import pytest
 
 from devmem.config import load_workflow, parse_workflow
 from devmem.errors import ConfigError
+from tests.cases import cases
 
 from .conftest import Read, Refuse
 from .fakes import FakeTypes, NotesConfig
@@ -22,31 +23,7 @@ def _notes(read: Read, config: str, variables: str = "{}", **environ: str) -> No
     return found
 
 
-@pytest.mark.parametrize(
-    ("written", "value"),
-    [
-        ("${A}", "one"),
-        (" ${A} ", "one"),
-        ("x/${A}/${B}.db", "x/one/two.db"),
-        ("${A}${A}", "oneone"),
-        ("${C:-three}", "three"),
-        ("${A:-three}", "one"),
-        ("${EMPTY:-three}", "three"),
-        ("x${C:-}y", "xy"),
-        ("${C:-}", None),
-        ("${EMPTY}", None),
-        ("$${A}", "${A}"),
-        ("a$${A}b${A}", "a${A}bone"),
-        ("$${A:-x}", "${A:-x}"),
-        ("$A $ {A} ${} ${-} ${A", "$A $ {A} ${} ${-} ${A"),
-        ("${A b}", "${A b}"),
-        ("${FROM_VARS}", "vars"),
-        ("${CHAIN}", "vars/one"),
-        ("${BOTH}", "vars wins"),
-        ("${NUMBERS} ${FLAG} ${NOTHING}.", "7 true ."),
-        ("${FORWARDED}", "from outside"),
-    ],
-)
+@pytest.mark.parametrize(("written", "value"), cases("config_placeholders", "text"))
 def test_text(read: Read, written: str, value: str | None) -> None:
     variables = (
         "{FROM_VARS: vars, CHAIN: '${FROM_VARS}/${A}', BOTH: vars wins, NUMBERS: 7, FLAG: true, NOTHING: null, "

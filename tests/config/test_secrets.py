@@ -8,6 +8,7 @@ import pytest
 
 from devmem.config import EmbeddingConfig
 from devmem.errors import ConfigError
+from tests.cases import cases
 
 from .conftest import Read
 from .fakes import OWN
@@ -15,30 +16,7 @@ from .fakes import OWN
 SECRET = "hunter2hunter2"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "memory: [{name: a, type: cloud, config: {api_key: [hunter2hunter2]}}]",
-        "memory: [{name: a, type: cloud, config: {api_key: {hunter2hunter2: x}}}]",
-        "memory: [{name: a, type: cloud, config: {api_key: long enough, session: [hunter2hunter2]}}]",
-        "memory: [{name: a, type: cloud, config: {api_key: abcdefgh, params: {password: hunter2hunter2, refuse: x}}}]",
-        "memory: [{name: a, type: cloud, config: {api_key: hunter2hunter2, params: {explode: x}}}]",
-        "memory: [{name: a, type: cloud, config: {api_key: hunter2hunter2, params: {access_token: [hunter2hunter2]}}}]",
-        "memory: [{name: a, type: cloud, config: {password: hunter2hunter2}}]",
-        "memory: [{name: a, type: notes, config: {embedding: {api_key: hunter2hunter2, max_items: 1}}}]",
-        "memory: [{name: a, type: notes, config: {weights: {secretKey: hunter2hunter2}}}]",
-        "memory: [{name: a, type: notes, config: {max_items: '${S}'}}]",
-        "memory: [{name: a, type: notes, config: {max_items: 'postgresql://me:hunter2hunter2@host/db'}}]",
-        "memory: [{name: a, type: notes, config: {embedding: {provider: '${S}'}}}]",
-        "nodes: [{id: a, type: agent, config: {api_key: *hunter2hunter2}}]",
-        "nodes: [{id: a, type: agent, config: {api_key: !hunter2hunter2 x}}]",
-        "nodes: [{id: a, type: agent, config: {api_key: hunter2hunter2, api_key: hunter2hunter2}}]",
-        "nodes: [{id: a, type: agent, config: {api_key: hunter2hunter2: x}}]",
-        "nodes: [{id: a, type: agent, config: {api_key: 'hunter2hunter2}}]",
-        "nodes: [{id: a, type: agent, config: {api_key: @hunter2hunter2}}]",
-        "nodes: []\nvars: hunter2hunter2",
-    ],
-)
+@pytest.mark.parametrize("text", cases("config_secrets", "errors"))
 def test_errors(read: Read, text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read(text, S=SECRET)

@@ -9,6 +9,7 @@ import pytest
 
 from devmem.config import Rule, Subgraph, check_workflow
 from devmem.errors import Finding, Level
+from tests.cases import cases
 
 from .conftest import Read
 from .fakes import FakeTypes
@@ -51,26 +52,7 @@ def test_a_subgraph_may_have_stores_of_its_own(read: Read) -> None:
     assert [store.name for store in inner.memory] == ["own"]
 
 
-@pytest.mark.parametrize(
-    ("config", "path", "message"),
-    [
-        ("{}", "config.type", "this key is required"),
-        ("flat", "config", "expected a mapping, found the text 'flat'"),
-        ("{type: config}", "config.config", "this key is required"),
-        ("{type: config, config: {}}", "config.config.nodes", "this key is required"),
-        ("{type: file, config: {}}", "config.config.path", "expected the path of a file, found nothing"),
-        (
-            "{type: config, config: {nodes: [{id: a, type: agent, config: {memories: [note]}}]}}",
-            "config.config.nodes[0].config.memories[0]",
-            "there is no store 'note'; did you mean 'notes'? Declared stores: notes.",
-        ),
-        (
-            "{type: config, config: {nodes: [{id: a, type: literal}], edges: [{from: a, to: b}]}}",
-            "config.config.nodes[0].config.content",
-            "this key is required",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("config", "path", "message"), cases("config_subgraphs", "problems_in_the_node"))
 def test_problems_in_the_node(problems: Callable[..., list[Finding]], config: str, path: str, message: str) -> None:
     found = problems(_workflow(config))[0]
     assert (found.file, found.line, found.path) == ("w.yaml", 5, f"nodes[0].{path}")

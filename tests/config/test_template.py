@@ -1,15 +1,17 @@
-"""The template and the program that writes it."""
+"""The template and the other files that are made from the models are those that the models make now."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 
-from devmem.config import design_template
+from devmem.config import StoreTypes, design_template, workflow_schema
 from tools.export_design_template import main
 
+from .conftest import ROOT
 from .fakes import FakeTypes, TreeConfig
 
 
@@ -34,26 +36,6 @@ def test_the_format_of_every_kind_of_field(store_types: FakeTypes) -> None:
     ]
 
 
-def test_attachments_look_as_devall_has_them(store_types: FakeTypes) -> None:
-    template = yaml.safe_load(design_template(store_types))
-    attachment = template["nodes"][0]["config"]["<variant[config]=agent>"]["memories"][0]
-    assert attachment == {
-        "name": "<string> | required",
-        "retrieve_stage": ["<Stage> | [pre, plan, gen, critique, finished]"],
-        "write_stage": ["<Stage> | [pre, plan, gen, critique, finished]"],
-        "top_k": "<int> | 3",
-        "similarity_threshold": "<float> | -1.0",
-        "min_relevance": "<float> | None",
-        "relevance": "<bool> | true",
-        "min_trust": "<float> | 0.0",
-        "where": {"<key>": "<value> | required"},
-        "view": attachment["view"],
-        "ttl": "<float> | None",
-        "read": "<bool> | true",
-        "write": "<bool> | true",
-    }
-
-
 def test_a_model_that_contains_itself_ends_in_a_mark() -> None:
     text = design_template(FakeTypes(tree=TreeConfig))
     mark = "<recursive[TreeConfig] path: WorkflowDocument → StoreDeclaration → TreeConfig → TreeConfig>"
@@ -74,3 +56,17 @@ def test_the_program_writes_every_file(
     assert first.read_text(encoding="utf-8") == design_template(store_types, "9")
     assert second.read_bytes() == third.read_bytes() == first.read_bytes()
     assert capsys.readouterr().out.splitlines() == [f"wrote {path}" for path in (first, second, third)]
+
+
+def test_the_template_is_fresh(own_types: StoreTypes) -> None:
+    command = "python -m tools.export_design_template --output configs/design_template.yaml"
+    assert _content("design_template.yaml") == design_template(own_types), f"run: {command}"
+
+
+def test_the_schema_is_fresh(own_types: StoreTypes) -> None:
+    command = "devmem validate --format schema --output configs/workflow.schema.json"
+    assert json.loads(_content("workflow.schema.json")) == workflow_schema(own_types), f"run: {command}"
+
+
+def _content(name: str) -> str:
+    return (ROOT / "configs" / name).read_text(encoding="utf-8")

@@ -9,6 +9,7 @@ import pytest
 from devmem.config import StoreTypes, check_workflow, parse_workflow
 from devmem.errors import ConfigError, Level
 from devmem.plugins import registry
+from tests.cases import cases
 
 from .conftest import Read
 from .fakes import FakeTypes
@@ -31,36 +32,7 @@ def _attached(attachment: str, agent: str = "") -> str:
 
 
 @pytest.mark.parametrize(
-    ("attachment", "agent", "key", "message"),
-    [
-        ("{name: docs, write: true}", "", "write", "stores of type 'files' are read-only; nothing will be written"),
-        ("{name: notes, write: false, ttl: 1d}", "", "ttl", "nothing is written to this store here"),
-        ("{name: notes, read: false, write: false}", "", "read", "this store is neither read nor written here"),
-        (
-            "{name: notes, retrieve_stage: [gen, critique]}",
-            "plan: x,",
-            "retrieve_stage",
-            "the stage 'critique' does not",
-        ),
-        (
-            "{name: notes, retrieve_stage: plan}",
-            "critique: x,",
-            "retrieve_stage",
-            "the stage 'plan' does not happen here",
-        ),
-        (
-            "{name: notes, retrieve_stage: finished}",
-            "",
-            "retrieve_stage",
-            "what is found at the stage 'finished' reaches no prompt",
-        ),
-        (
-            "{name: notes, write_stage: critique}",
-            "",
-            "write_stage",
-            "the stage 'critique' does not happen here, because",
-        ),
-    ],
+    ("attachment", "agent", "key", "message"), cases("config_warnings", "attachments_without_effect")
 )
 def test_attachments_without_effect(tmp_path: Path, attachment: str, agent: str, key: str, message: str) -> None:
     (tmp_path / "a.md").touch()
@@ -104,22 +76,7 @@ def test_attachments_that_are_fine(tmp_path: Path, attachment: str, agent: str) 
     assert _checked(tmp_path, _attached(attachment, agent), FakeTypes()) == []
 
 
-@pytest.mark.parametrize(
-    ("text", "path", "meant"),
-    [
-        ("nodes: []\nmemroy: []", "memroy", "memory"),
-        ("nodes: []\nMemory: []", "Memory", "memory"),
-        ("nodes: []\nmemories: []", "memories", "memory"),
-        ("memory: []\nnode: []", "node", "nodes"),
-        ("graph: {nodes: [], memori: []}", "graph.memori", "memory"),
-        ("nodes: [{id: a, type: agent, config: {memorys: []}}]", "nodes[0].config.memorys", "memories"),
-        (
-            "nodes: [{id: a, type: agent, config: {memory_option: {}}}]",
-            "nodes[0].config.memory_option",
-            "memory_options",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("text", "path", "meant"), cases("config_warnings", "keys_that_nearly_are_ours"))
 def test_keys_that_nearly_are_ours(read: Read, text: str, path: str, meant: str) -> None:
     assert _warnings(read, text) == [(path, f"this key is not read; did you mean {meant!r}?")]
 

@@ -1,4 +1,4 @@
-"""The plan of a workflow: who reads and writes what, what leaves the machine."""
+"""The plan of a workflow (who reads and writes what, what leaves the machine), and the check of its file."""
 
 from __future__ import annotations
 
@@ -7,46 +7,11 @@ from pathlib import Path
 import pytest
 
 import devmem
+from devmem.config import Rule
+from devmem.errors import Level
+from devmem.workflow import check_workflow
 
-TEAM = """\
-memory:
-  - name: board
-    type: blackboard
-    config: {memory_path: board.db}
-  - name: notes
-    type: simple
-    config:
-      memory_path: postgresql://ann:secret@db.example.com/notes
-      embedding: {provider: openai}
-      key_llm: {model: small}
-      ttl: 30d
-  - name: attic
-    type: simple
-memory_options: {token_budget: 1000}
-nodes:
-  - id: writer
-    type: agent
-    config:
-      provider: openai
-      name: large
-      role: You write.
-      critique: Review it.
-      params: {max_tokens: 50}
-      memories:
-        - {name: board, retrieve_stage: [pre], min_trust: 0.5}
-        - {name: notes, retrieve_stage: [plan, critique], where: {metadata.topic: launch}}
-  - id: editor
-    type: agent
-    config:
-      provider: openai
-      name: local
-      base_url: http://127.0.0.1:8000/v1
-      memories: [{name: board, write: false}]
-  - {id: lost, type: agent, config: {memories: [{name: board, write: false}]}}
-edges:
-  - {from: writer, to: editor}
-  - {from: writer, to: lost, condition: "false"}
-"""
+TEAM = (Path(__file__).parents[1] / "data/workflows/plan.yaml").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -123,3 +88,21 @@ def test_the_texts_that_a_guard_has_a_model_read_are_sent_to_it(tmp_path: Path) 
     )
     (place,) = devmem.plan(file).destinations
     assert (place.address, place.data) == ("http://guard.example.com", ("texts (for `guard.checks[1]`) of notes",))
+
+
+def test_a_workflow_that_can_be_used(tmp_path: Path) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text("nodes: [{id: a, type: agent, config: {memorys: []}}]")
+    check = check_workflow(file, environ={})
+    assert check.workflow is not None
+    assert [(one.level, one.rule, one.line) for one in check.findings] == [(Level.WARNING, Rule.UNKNOWN_KEY, 1)]
+    assert (check.count(Level.ERROR), check.count(Level.WARNING)) == (0, 1)
+
+
+def test_one_that_cannot_be_used_and_one_that_is_not_there(tmp_path: Path) -> None:
+    file = tmp_path / "w.yaml"
+    file.write_text("memory: [{name: a, type: simpel}]")
+    for path, rule in ((file, Rule.UNKNOWN_NAME), (tmp_path / "none.yaml", Rule.INVALID_FILE)):
+        check = check_workflow(path, environ={})
+        assert (check.file, check.workflow) == (str(path), None)
+        assert [(one.level, one.rule) for one in check.findings] == [(Level.ERROR, rule)]

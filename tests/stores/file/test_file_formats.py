@@ -13,6 +13,7 @@ import pytest
 from devmem.errors import UnreadableError, install_command
 from devmem_stores.file import formats
 from devmem_stores.file.chunks import Section
+from tests.cases import cases
 
 from .conftest import GUIDE, Folder, found
 
@@ -52,23 +53,8 @@ def test_python_is_split_by_definitions() -> None:
 
 @pytest.mark.parametrize(
     ("name", "source", "symbols"),
-    [
-        (
-            "a.js",
-            "import x\n\n// adds\nexport function add(a) {\n}\nconst sub = (a) => {\n}\nclass B {\n}\n",
-            [None, "add", "sub", "B"],
-        ),
-        (
-            "a.go",
-            "package a\n\nfunc Run() {\n}\n\nfunc (s *S) Stop() {\n}\ntype S struct {\n}\n",
-            [None, "Run", "Stop", "S"],
-        ),
-        ("a.rs", "pub fn run() {\n}\nimpl S {\n    pub fn stop() {}\n}\n", ["run", "S", "S.stop"]),
-        ("a.c", "#include <x>\n\nint main(int argc)\n{\n  if (x) {\n  }\n}\n", [None, "main"]),
-        ("a.sh", "set -e\nstart() {\n  echo\n}\n", [None, "start"]),
-        ("a.sql", "CREATE TABLE people (\n id int\n);\nselect 1;\n", ["people"]),
-    ],
-)  # fmt: skip
+    cases("stores_file_formats", "other_code_is_split_by_definitions"),
+)
 def test_other_code_is_split_by_definitions(name: str, source: str, symbols: list[str | None]) -> None:
     assert [section.symbol for section in read_sections(name, source.encode(), None)] == symbols
 

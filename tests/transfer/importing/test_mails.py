@@ -16,6 +16,7 @@ from devmem.model.times import parse_time
 from devmem.transfer.importing.files import FileFormat
 from devmem.transfer.importing.formats import open_data
 from devmem.transfer.importing.mail_text import own_words
+from tests.cases import cases
 from tests.transfer.reading import items
 
 MAILBOX = Path(__file__).parents[2] / "data" / "imports" / "mails.mbox"
@@ -117,26 +118,7 @@ def test_headers_are_decoded_however_they_are_written(tmp_path: Path, raw: bytes
     assert [item.metadata["subject"] for item in items(path)] == [subject]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Yes.\n\n> Is it?\n", "Yes."),
-        ("Yes.\nAm 03.04.2025 um 10:00 schrieb Ann <ann@x.org>:\n> Is it?", "Yes."),
-        ("Yes.\nOn 3 Apr 2025, at 10:00, Ann <ann@x.org> wrote:\n\nIs it?", "Yes."),
-        ("Yes.\n________________________________\nFrom: Ann\nSent: Thursday\nTo: Ben\nSubject: x\n\nIs it?", "Yes."),
-        ("Yes.\n-----Original Message-----\nFrom: Ann\n\nIs it?", "Yes."),
-        ("Yes.\n-- \nAnn\nTeam\n+49 30 1234", "Yes."),
-        ("Yes.\n\nVon meinem iPhone gesendet", "Yes."),
-        ("Yes.\n_______________________________________________\nnews mailing list\nnews@x.org", "Yes."),
-        ("See below.\n\n---------- Forwarded message ---------\nFrom: Ann\nTo: Ben\nDate: x\n\nThe code is 4711.\n",
-         "See below.\n\n---------- Forwarded message ---------\nFrom: Ann\nTo: Ben\nDate: x\n\nThe code is 4711."),
-        ("Begin forwarded message:\n\n> From: Ann\n> The code is 4711.",
-         "Begin forwarded message:\n\nFrom: Ann\nThe code is 4711."),
-        ("From: Ann\nTo: Ben\nDate: x\n\nThe code is 4711.", "From: Ann\nTo: Ben\nDate: x\n\nThe code is 4711."),
-        ("On the way home she wrote:\nthe code is 4711", "On the way home she wrote:\nthe code is 4711"),
-        ("> only a quotation", ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("text", "expected"), cases("transfer_mails", "only_the_own_words_of_a_mail_are_kept"))
 def test_only_the_own_words_of_a_mail_are_kept(text: str, expected: str) -> None:
     assert own_words(text) == expected
 

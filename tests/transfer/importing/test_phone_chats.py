@@ -15,6 +15,7 @@ from devmem.model.times import DateOrder
 from devmem.transfer.filling import Filler
 from devmem.transfer.importing.formats import open_data
 from devmem.views.diagrams import transfers_of
+from tests.cases import cases
 from tests.transfer.reading import items, summaries
 
 ANDROID = """\
@@ -100,21 +101,7 @@ def test_a_chat_is_read_in_the_forms_of_its_language(tmp_path: Path, lines: str,
 
 
 @pytest.mark.parametrize(
-    ("said", "kept", "reason"),
-    [
-        ("<Media omitted>", None, "attachments"),
-        ("\u200eimage omitted", None, "attachments"),
-        ("\u200e<attached: 00000012-PHOTO.jpg>", None, "attachments"),
-        ("IMG-20250403-WA0007.jpg (file attached)", None, "attachments"),
-        ("IMG-20250403-WA0007.jpg (文件附件)\nThe old mill", "The old mill", ""),
-        ("The old mill \u200e<attached: 00000012-PHOTO.jpg>", "The old mill", ""),
-        ("Corrected \u200e<This message was edited>", "Corrected", ""),
-        ("This message was deleted", None, "deleted"),
-        ("此消息已删除", None, "deleted"),
-        ("\u200eMessages and calls are end-to-end encrypted.", None, "notices"),
-        ("<br> closes nothing", "<br> closes nothing", ""),
-        ("see plan.pdf (page 3)", "see plan.pdf (page 3)", ""),
-    ],
+    ("said", "kept", "reason"), cases("transfer_phone_chats", "media_deleted_messages_and_notices_are_no_memories")
 )
 def test_media_deleted_messages_and_notices_are_no_memories(
     tmp_path: Path, said: str, kept: str | None, reason: str
