@@ -38,12 +38,9 @@ def test_an_export_is_imported_without_loss(filled: Path, target: Path, devmem: 
 @pytest.mark.parametrize(
     ("options", "ids"),
     [
-        ([], ["d1", "d2", "d3"]),
         (["--limit", "2"], ["d2", "d3"]),
         (["--id", "d3", "--id", "d1"], ["d3", "d1"]),
         (["--user", "u1"], ["d1"]),
-        (["--where", "metadata.room=5"], ["d1"]),
-        (["--after", "2025-05-01", "--before", "2025-05-30"], ["d2"]),
     ],
 )
 def test_a_part_can_be_exported(filled: Path, devmem: Devmem, options: list[str], ids: list[str]) -> None:

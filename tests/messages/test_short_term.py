@@ -82,18 +82,6 @@ def test_a_recovered_memory_is_equal(memory: ShortTermMemory, three: list[Messag
     assert loaded.dump() == memory.dump()
 
 
-def test_news_are_given_once(memory: ShortTermMemory, three: list[Message]) -> None:
-    """M2: the same message twice among what came in is one, and what is old is no news however small `k` is."""
-    new, newer = Message("new", id="4"), Message("newer", id="5")
-    observed = [three[0], new, new, newer, Message("again", id="4")]
-    assert memory.find_news(observed) == [new, newer]
-    assert memory.find_news(observed, k=1) == [newer]
-    assert memory.find_news(three, k=1) == []
-    assert memory.count() == 3
-    by_content = ShortTermMemory(dedupe="content")
-    assert contents(by_content.find_news([Message("x"), Message("x"), Message("y")])) == ["x", "y"]
-
-
 def test_what_is_no_message_is_refused_before_anything_is_taken(three: list[Message]) -> None:
     """M7: a None leaves the memory as it was."""
     memory = ShortTermMemory()

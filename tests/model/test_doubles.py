@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from devmem.errors import ChatModelError, EmbeddingUnavailableError
+from devmem.errors import ChatModelError
 from devmem.messages import Message
 from devmem.stores import ChatModel, ChatRequest
-from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock, ScriptedChat
+from devmem.testing import HashEmbedder, ScriptedChat
 
 TEXTS = st.text(st.characters(exclude_categories=[]), max_size=40)
 EMBEDDER = HashEmbedder()
@@ -33,24 +33,6 @@ def test_the_same_text_has_the_same_vector_in_every_process() -> None:
     code = "from devmem.testing import HashEmbedder; print(HashEmbedder(16).vector('tea and rain').tobytes().hex())"
     printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
     assert printed.strip() == HashEmbedder(16).vector("tea and rain").tobytes().hex()
-
-
-def test_a_provider_goes_down_and_comes_back() -> None:
-    embedder = FailingEmbedder()
-    for _ in range(2):
-        with pytest.raises(EmbeddingUnavailableError):
-            embedder.embed(["a"])
-        embedder.recover()
-        assert embedder.embed(["a"]).tolist() == HashEmbedder().embed(["a"]).tolist()
-        embedder.fail()
-    assert (embedder.refused, embedder.calls) == (2, 2)
-
-
-def test_the_clock_stands_still() -> None:
-    clock = ManualClock(100.0)
-    assert clock() == clock() == 100.0
-    clock.advance(0.5)
-    assert clock() == 100.5
 
 
 def test_the_doubles_need_no_pytest() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from devmem import ConfigError, load_workflow
-from devmem.errors import NAME, BrokenPluginError, PluginClashError, UnknownPluginError
+from devmem.errors import NAME, BrokenPluginError, UnknownPluginError
 from devmem.plugins import ENTRY_POINT_GROUP, StoreRegistry, StoreType, registry
 from devmem.stores import ConfigModel
 from tests.workflow.doubles import ScriptedStore
@@ -88,16 +88,6 @@ def test_one_distribution_that_is_seen_twice_is_one(path: Path) -> None:
 
 def described(name: str, factory: Any = ScriptedStore) -> StoreType:
     return StoreType(name=name, config_model=ConfigModel, factory=factory)
-
-
-def test_code_and_a_distribution_with_one_name_clash(path: Path) -> None:
-    types = registry_of(install(path, "jotter-dist", {"jotter": "jotter_pkg:Jotter"}, {"jotter_pkg": NOTES_SOURCE}))
-    types.register(described("jotter"), "my_module")
-    types.register(described("other"), "my_module")
-    with pytest.raises(PluginClashError, match=r"jotter-dist 1\.0 and by module my_module"):
-        types.get("jotter")
-    other: object = types.get("other").factory
-    assert other is ScriptedStore
 
 
 def test_a_distribution_whose_module_also_registers_its_store_does_not_clash_with_itself(path: Path) -> None:

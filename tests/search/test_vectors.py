@@ -207,22 +207,6 @@ def test_a_filter_that_leaves_only_what_is_far_from_the_query() -> None:
     assert (vectors[found] @ query).tolist() == pytest.approx(wanted.tolist(), abs=8e-3)
 
 
-@pytest.mark.parametrize(("count", "deleted"), [(20_000, 3000), (8000, 4000)])
-def test_deleted_rows_are_not_found(count: int, deleted: int) -> None:
-    """Nor when half of them are deleted, and the index is built again."""
-    index, vectors = filled(count)
-    index.wait_for_build()
-    gone = np.random.default_rng(3).choice(count, deleted, replace=False)
-    index.remove(gone)
-    vectors[gone] = np.nan
-    index.wait_for_build()
-    assert index.approximate
-    assert len(index) == count - deleted
-    assert not index.contains(gone).any()
-    assert recall(index, vectors) >= 0.98
-    assert np.isnan(index.reader().similarities(clustered(1)[0], gone[:5])).all()
-
-
 def test_writes_and_deletions_while_it_is_made(held: Held) -> None:
     """They are found before and after it takes over, and searching never waits for it."""
     index, vectors = filled(6000, executor=lambda: held)

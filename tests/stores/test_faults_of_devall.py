@@ -17,9 +17,8 @@ from typing import Any
 
 import pytest
 
-from devmem import MemoryBase, MemoryContentSnapshot, MemoryWritePayload
-from devmem.messages import AttachmentRef, MessageBlock
-from devmem.stores import EmbeddingConfig, SnapshotBlock, Vector, WriteStatus, open_embedder
+from devmem import MemoryBase, MemoryWritePayload
+from devmem.stores import EmbeddingConfig, Vector, open_embedder
 from devmem.stores.embedding_queue import devall_text
 from devmem.testing import FailingEmbedder, HashEmbedder, ManualClock
 from devmem_stores.blackboard import BlackboardMemory
@@ -51,30 +50,6 @@ def test_d7_the_answer_is_stored_when_the_input_is_long(make_store: MakeStore, e
     (item,) = store.retrieve("", "spare key flowerpot", 1)
     assert "The spare key is under the flowerpot." in item.content_summary
     assert len(item.content_summary) <= 500
-
-
-def test_d7_equal_exchanges_are_all_kept_and_shown_once(make_store: MakeStore, exchange: Exchange) -> None:
-    store = make_store(SimpleMemory)
-    outcomes = [store.update(exchange("status?", "All pumps run.")) for _ in range(3)]
-    assert [outcome.status for outcome in outcomes] == [WriteStatus.STORED] * 3
-    assert store.count() == 3
-    assert len(store.retrieve("", "Do the pumps run?", 5)) == 1
-
-
-def test_two_pictures_with_the_same_words_are_two_items(make_store: MakeStore) -> None:
-    """An answer about one image is not given for another."""
-    store = make_store(SimpleMemory)
-    for content in ("AAAA", "BBBB"):
-        ref = AttachmentRef(attachment_id=content, data_uri=f"data:image/png;base64,{content}")
-        block = SnapshotBlock(role="user", block=MessageBlock(type="image", attachment=ref))
-        payload = MemoryWritePayload(
-            inputs_text="What is in this picture?",
-            input_snapshot=MemoryContentSnapshot(text="What is in this picture?", blocks=(block,)),
-            output_snapshot=MemoryContentSnapshot(text="A cat on a mat."),
-        )
-        assert store.update(payload).status is WriteStatus.STORED
-        shown = json.dumps(store.recent(1)[0].metadata["attachments"])
-        assert f'"attachment_id": "{content}"' in shown, "the question's attachments are listed too"
 
 
 @pytest.mark.parametrize(

@@ -225,25 +225,6 @@ def test_every_message_is_in_the_history_or_a_summary(
         assert ids[-1] in {entry.item_id for entry in state.entries}
 
 
-@pytest.mark.parametrize(
-    ("length", "window", "lengths"),
-    [
-        (100, 40, [40, 40, 40, 40, 20]),
-        (60, 40, [40, 40, 20]),
-        (80, 40, [40, 40, 40, 20]),
-        (41, 40, [40, 21]),
-        (40, 40, [40]),
-        (0, 40, [0]),
-        (45, 20, [20, 20, 5]),
-        (600, 0, [500, 120]),
-        (600, -1, [500, 120]),
-        (45, 21, [21] * 25 + [20]),
-    ],
-)
-def test_windows_of_metagpt(length: int, window: int, lengths: list[int]) -> None:
-    assert [len(part) for part in split_texts("x" * length, window)] == lengths
-
-
 @given(text=st.text(max_size=400), window=st.integers(-5, 120))
 def test_windows_hold_the_whole_text(text: str, window: int) -> None:
     parts = split_texts(text, window)
