@@ -20,16 +20,7 @@ import devmem
 from devmem.adapters.mcp import ServerOptions, make_server
 from devmem.adapters.mcp.server import KEEP_ALIVE, http_app
 from devmem.server import Allowances, Limits, TokenFile, checked_address
-
-
-@dataclass
-class Clock:
-    """A time that a test sets."""
-
-    now: float = 1_000_000.0
-
-    def __call__(self) -> float:
-        return self.now
+from devmem.testing import ManualClock
 
 
 @dataclass
@@ -38,7 +29,7 @@ class Team:
 
     memory: devmem.Memory
     tokens: TokenFile
-    clock: Clock
+    clock: ManualClock
     url: str = ""
     secrets: dict[str, str] = field(default_factory=dict)
 
@@ -86,7 +77,7 @@ def serving_team(
     memory: devmem.Memory | None = None,
 ) -> Iterator[Team]:
     """Serve a new memory, or another one, to users with tokens."""
-    clock = Clock()
+    clock = ManualClock()
     tokens = TokenFile(folder / "tokens.json", clock=clock)
     if memory is None:
         memory = devmem.open(folder / "team.db", embedding=embedding)

@@ -12,21 +12,15 @@ import pytest
 import devmem
 from devmem.errors import DataFileError
 from devmem.server import TokenFile
+from devmem.testing import ManualClock
 from tests.cli.conftest import Devmem
 from tests.cli.conftest import devmem as run_devmem
-
-from .conftest import Clock
 
 devmem_command = run_devmem
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def file(tmp_path: Path, clock: Clock) -> TokenFile:
+def file(tmp_path: Path, clock: ManualClock) -> TokenFile:
     return TokenFile(tmp_path / "tokens.json", clock=clock)
 
 
@@ -38,7 +32,7 @@ def test_the_file_has_no_token_and_is_its_owners(file: TokenFile) -> None:
         assert stat.S_IMODE(file.path.stat().st_mode) == 0o600
 
 
-def test_a_token_is_known_until_it_is_revoked_or_expires(file: TokenFile, clock: Clock) -> None:
+def test_a_token_is_known_until_it_is_revoked_or_expires(file: TokenFile, clock: ManualClock) -> None:
     ann, bob = file.add("ann", user="ann", lifetime=60), file.add("bob", user="bob")
     known = file.verify(ann)
     assert known is not None
