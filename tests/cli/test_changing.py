@@ -1,4 +1,4 @@
-"""`devmem add`, `edit` and `forget`, on a plain path and on a workflow's store."""
+"""`devmem add`, `edit` and `forget`, on a plain path and on a workflow's store, and by the beginning of an id."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from devmem.cli.commands import forgetting as workflow_forgetting
+from tests.cases import cases
 
 from .conftest import Devmem, one_paragraph
 
@@ -162,25 +163,7 @@ def test_a_person_is_asked(
     assert len(shown(devmem, filled, "notes")) == left
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["forget"], "nothing is selected"),
-        (["forget", "--user", ""], "--user is empty. Is a variable not set?"),
-        (["forget", "--where", "user=", "--yes"], "--where user is empty"),
-        (["forget", "--user", "a", "--all-users", "--yes"], "either --user or --all-users"),
-        (["forget", "--id", "d9", "--yes"], "has no item 'd9'"),
-        (["update", "d9", "text"], "no item with the id 'd9' is visible here"),
-        (["update", "d1"], "nothing to change"),
-        (["update", "d1", " "], "is blank"),
-        (["update", "d1", "--metadata", "room"], "--metadata 'room': expected KEY=VALUE"),
-        (["add", "   "], "is blank"),
-        (["add", "x", "--user", " "], "--user is empty"),
-        (["add", "x", "--time", "soon"], "not a time: 'soon'"),
-        (["add", "x", "--expires", "2020-01-01"], "which is past"),
-        (["add", "-", "--lines", "--id", "a"], "--id, --key and --if-version can be used only for one text"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "said"), cases("cli_changing", "nothing_is_done_when_it_is_not_clear_what"))
 def test_nothing_is_done_when_it_is_not_clear_what(
     filled: Path, devmem: Devmem, arguments: list[str], said: str
 ) -> None:
@@ -259,3 +242,74 @@ def test_a_receipt_names_the_files_that_were_reached(filled: Path, devmem: Devme
     listed = devmem("forget", filled, "notes", "--all-users", "--vacuum", "--yes").stdout
     assert "reached: " in listed
     assert "--source is empty" in one_paragraph(devmem("forget", filled, "notes", "--source", "", code=2))
+
+
+@pytest.fixture
+def three(devmem: Devmem, tmp_path: Path) -> Path:
+    path = tmp_path / "notes.db"
+    devmem("add", path, "The venue is booked.", "--id", "5f2c0001aaaa")
+    devmem("add", path, "The band is not.", "--id", "5f2c0002bbbb")
+    devmem("add", path, "Ann is called 5f2c.", "--id", "77aa")
+    return path
+
+
+def texts_by_id(devmem: Devmem, path: Path) -> dict[str, str]:
+    return {item["id"]: item["text"] for item in json.loads(devmem("list", path, "--json").stdout)}
+
+
+def test_an_item_is_edited_shown_and_forgotten_by_it(three: Path, devmem: Devmem, tmp_path: Path) -> None:
+    devmem("update", three, "5f2c0001", "The venue is the mill.")
+    assert texts_by_id(devmem, three)["5f2c0001aaaa"] == "The venue is the mill."
+    assert "the mill" in devmem("get", three, "5f2c0001").stdout
+    assert len(json.loads(devmem("history", three, "5f2c0001", "--json").stdout)) == 2
+    devmem("export", three, "--id", "5f2c0001", "--output", tmp_path / "out.json")
+    assert "the mill" in (tmp_path / "out.json").read_text()
+    devmem("forget", three, "--id", "5f2c0001", "--yes")
+    assert texts_by_id(devmem, three).keys() == {"5f2c0002bbbb", "77aa"}
+
+
+def test_an_ambiguous_one_lists_the_candidates(three: Path, devmem: Devmem) -> None:
+    told = one_paragraph(devmem("update", three, "5f2c", "x", code=2))
+    assert "'5f2c' is the beginning of 2 item ids: 5f2c0001aaaa (The venue is booked.), 5f2c0002bbbb (" in told
+    told = one_paragraph(devmem("forget", three, "--id", "5f2c0", "--yes", code=2))
+    assert "Give more of the id." in told
+
+
+@pytest.mark.parametrize("given", ["5f2", "5f2d", "ffff"])
+def test_a_beginning_that_is_too_short_or_of_nothing_is_no_id(three: Path, devmem: Devmem, given: str) -> None:
+    assert given in one_paragraph(devmem("update", three, given, "x", code=2))
+
+
+def test_a_whole_id_wins_over_those_that_begin_with_it(three: Path, devmem: Devmem) -> None:
+    devmem("add", three, "Another one.", "--id", "77aa11")
+    devmem("update", three, "77aa", "Ann is called Ann.")
+    assert texts_by_id(devmem, three)["77aa"] == "Ann is called Ann."
+
+
+def test_an_item_of_a_workflow_is_forgotten_by_it(workflow: Path, devmem: Devmem) -> None:
+    devmem("add", workflow, "notes", "The venue is booked.", "--id", "5f2c0001aaaa")
+    told = devmem("forget", workflow, "--id", "5f2c0001", "--yes").stdout
+    assert "1 item" in told
+    assert not json.loads(devmem("list", workflow, "notes", "--json").stdout)
+
+
+def test_a_run_is_reverted_by_it(workflow: Path, devmem: Devmem) -> None:
+    devmem("run", workflow, "--input", "Ann moved the launch to June 2nd.", "--node", "scribe")
+    (run,) = json.loads(devmem("runs", workflow, "notes", "--json").stdout)
+    assert json.loads(devmem("history", workflow, "notes", "--run", run["run"][:8], "--json").stdout)
+    devmem("runs", workflow, "notes", "--revert", run["run"][:8])
+    assert not json.loads(devmem("list", workflow, "notes", "--json").stdout)
+
+
+def test_a_run_that_undoes_another_is_listed_by_the_beginning_of_its_id(workflow: Path, devmem: Devmem) -> None:
+    devmem("run", workflow, "--input", "Ann moved the launch to June 2nd.", "--node", "scribe")
+    (run,) = (each["run"] for each in json.loads(devmem("runs", workflow, "notes", "--json").stdout))
+    devmem("runs", workflow, "notes", "--revert", run)
+    undoing = f"revert of {run[:8]}"
+    _, shown, whole = devmem("runs", workflow, "notes").stdout.splitlines()
+    assert shown.split()[:4] == [*undoing.split(), "committed"]
+    assert whole.startswith(f"{run}  reverted")
+    assert f"revert of {run}" in devmem("runs", workflow, "notes", "--json").stdout
+    devmem("runs", workflow, "notes", "--revert", undoing)
+    (item,) = json.loads(devmem("list", workflow, "notes", "--json").stdout)
+    assert f"revert of {undoing} " in devmem("history", workflow, "notes", item["id"]).stdout

@@ -12,7 +12,7 @@ from devmem.config import RerankerConfig
 from devmem.errors import PluginClashError, RerankerError
 from devmem.models import Reranker, register_reranker
 from devmem.models.chat_reranker import ChatReranker, read_grades
-from devmem.models.reranking import open_reranker, reranker_names
+from devmem.models.reranking import open_reranker
 from devmem.testing import ScriptedChat
 from tests.cases import cases
 from tests.models.service import ChatService, Reply, answering
@@ -81,14 +81,6 @@ def test_a_package_offers_its_own() -> None:
 def test_what_cannot_be_used_says_whose_it_is_and_why(name: str, message: str) -> None:
     with pytest.raises(RerankerError, match=message):
         open_reranker(RerankerConfig(type=name), HERE)
-
-
-@pytest.mark.usefixtures("_installed")
-def test_all_names_are_listed() -> None:
-    register_reranker("test_longest", longest)
-    names = reranker_names()
-    assert {"broken", "cross_encoder", "late_interaction", "llm", "longest", "none", "test_longest"} <= {*names}
-    assert names == sorted(names)
 
 
 @pytest.mark.parametrize("name", ["none", "late_interaction"])

@@ -1,8 +1,11 @@
-"""Running adapters against the real frameworks: lists of expected failures, and what a run is compared with."""
+"""Running adapters against the real frameworks: expected failures, what a run is compared with, and stand-ins."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from datetime import date
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from typer.testing import CliRunner
 
 from tools.hosts.__main__ import HOSTS, app
 from tools.hosts.baselines import compare, read_baseline
+from tools.hosts.shims.stand_ins import stand_in_for
 from tools.hosts.table import PAGE, Row, minimum_versions, read_rows, with_row
 
 ADAPTERS = Path(__file__).resolve().parents[1] / "adapters"
@@ -103,3 +107,31 @@ def test_a_page_without_a_table_and_a_requirement_without_a_version_are_refused(
         with_row("# Hosts\n", _row("agno", "1.1"))
     with pytest.raises(ValueError, match="'agno' names no smallest version"):
         minimum_versions(["agno"])
+
+
+@pytest.fixture(autouse=True)
+def imports() -> Iterator[None]:
+    finders, modules = list(sys.meta_path), set(sys.modules)
+    yield
+    sys.meta_path[:] = finders
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+def test_names_of_a_package_that_is_not_there_can_be_imported_subclassed_and_called() -> None:
+    stand_in_for(["no_such_sdk"])
+    module = import_module("no_such_sdk.types.chat")
+    made = type("Made", (module.Completion,), {})
+    assert isinstance(made("x", key=1), module.Completion)
+    assert module.Completion is module.Completion
+    assert (module.Completion | None) is module.Completion[int] is module.Completion
+    assert module.decorator()(made) is made
+    assert not hasattr(module, "__path_of_nothing__")
+    assert not hasattr(module.Completion, "__path_of_nothing__")
+
+
+def test_packages_that_are_there_and_others_are_not_stood_in_for() -> None:
+    stand_in_for(["json"])
+    assert import_module("json").loads("[1]") == [1]
+    with pytest.raises(ModuleNotFoundError):
+        import_module("another_sdk")

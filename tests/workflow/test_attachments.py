@@ -1,7 +1,8 @@
-"""Which stores a manager asks and writes to, at which stage, and with what."""
+"""Which stores a manager asks and writes to, at which stage, and with what; each operation is reported."""
 
 from __future__ import annotations
 
+import logging
 from enum import Enum
 from typing import Any
 
@@ -11,8 +12,9 @@ from devmem import Filter, MemoryContentSnapshot, MemoryManager, Scope, Stage
 from devmem.config import Attachment
 from devmem.messages import MessageBlock
 from devmem.stores import SnapshotBlock, WriteStatus
+from devmem.workflow import MemoryOperation
 
-from .doubles import ScriptedStore, hit, manager_of, retrieved, said
+from .doubles import ScriptedStore, StrangeError, hit, manager_of, retrieved, said
 
 
 class HostStage(str, Enum):  # noqa: UP042 - as DevAll's own enum is
@@ -140,3 +142,31 @@ def test_memories_inside_the_input_are_not_asked_for() -> None:
     recalled = retrieved(manager, query="Which tea?")
     manager.retrieve(query=f"=== INPUT FROM a b (user) ===\n\n{recalled.formatted_text}\n\nWhich cake?")
     assert store.queries[1].text == "Which cake?"
+
+
+PICTURES = MemoryContentSnapshot(text="x", blocks=(SnapshotBlock(block=MessageBlock(type="image")),) * 2)
+
+
+def test_operations_are_reported_with_counts_and_time() -> None:
+    done: list[MemoryOperation] = []
+    store = ScriptedStore(hits=[hit("one"), hit("two", output_snapshot=PICTURES)])
+    manager = manager_of(store, on_operation=done.append, clock=lambda: 5.0)
+    manager.retrieve(query="tea?", current_stage="gen")
+    manager.update(said("Tea.", input_snapshot=PICTURES))
+    store.failing["search"] = StrangeError()
+    manager.retrieve(query="cake?", current_stage="pre")
+    assert [(one.kind, one.store, one.stage, one.items, one.attachments) for one in done] == [
+        ("retrieve", "notes", Stage.GEN, 2, 2),
+        ("update", "notes", Stage.FINISHED, 1, 2),
+        ("retrieve", "notes", Stage.PRE, 0, 0),
+    ]
+    assert [type(one.error) for one in done] == [type(None), type(None), StrangeError]
+    assert all(one.started_at == 5.0 and one.seconds >= 0 for one in done)
+
+
+def test_they_are_logged_by_default(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="devmem.workflow.attachments"):
+        manager_of(ScriptedStore(hits=[hit("one")])).retrieve(query="tea?")
+    (record,) = (each for each in caplog.records if each.name == "devmem.workflow.attachments")
+    assert record.getMessage().startswith("retrieve 'notes' at gen: 1 items in ")
+    assert (vars(record)["memory_store"], vars(record)["memory_items"]) == ("notes", 1)

@@ -1,4 +1,4 @@
-"""DevAll's graphs in devmem's runner: which nodes run, what they get, and what is never done silently."""
+"""DevAll's graphs in devmem's runner: which nodes run in which order, with what, and what is never done silently."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from devmem import WorkflowRunner, load_workflow, open_stores
-from devmem.config import Rule
+from devmem.config import Edge, Rule
 from devmem.errors import Level
 from devmem.workflow import RunResult, check_workflow
+from devmem.workflow.graph import order_nodes
+from tests.cases import cases
 
 from .runner_doubles import ChatsByNode, ScriptedChat
 
@@ -100,20 +104,7 @@ CONDITIONAL = """
 
 @pytest.mark.parametrize(
     ("condition", "follows"),
-    [
-        ("true", True),
-        ("'true'", True),
-        ("false", False),
-        ("{type: function, config: {name: 'true'}}", True),
-        ("{type: keyword, config: {any: [ACCEPT], none: [], regex: []}}", True),
-        ("{type: keyword, config: {any: [accept]}}", False),
-        ("{type: keyword, config: {any: [accept], case_sensitive: false}}", True),
-        ("{type: keyword, config: {any: [ACCEPT], none: [not]}}", False),
-        ("{type: keyword, config: {none: [REJECT]}}", True),
-        ("{type: keyword, config: {regex: ['AC+EPT$']}}", True),
-        ("{type: keyword, config: {any: [x], regex: ['^ACCEPT']}}", False),
-        ("code_pass", False),
-    ],
+    cases("workflow_graphs", "conditions_that_need_no_code_decide_what_runs_and_writes"),
 )
 def test_conditions_that_need_no_code_decide_what_runs_and_writes(
     tmp_path: Path, condition: str, follows: bool
@@ -198,3 +189,42 @@ def test_a_file_that_devall_would_find_elsewhere_is_named(tmp_path: Path, monkey
     (warning,) = (one for one in check_workflow(file, environ={}).findings if one.level is Level.WARNING)
     assert (warning.line, warning.rule) == (5, Rule.MISSING_FILE)
     assert str(tmp_path / "here" / "memory" / "test.json") in warning.message
+
+
+def ordered(nodes: str, *edges: str) -> tuple[tuple[str, ...], tuple[Edge, ...]]:
+    return order_nodes(list(nodes), [Edge.model_validate({"from": edge[0], "to": edge[1]}) for edge in edges])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "edges", "order"),
+    [
+        pytest.param("", [], "", id="nothing"),
+        pytest.param("cab", [], "cab", id="as listed without edges"),
+        pytest.param("cba", ["ab", "bc"], "abc", id="by edges"),
+        pytest.param("dcba", ["ab", "ac", "bd", "cd"], "acbd", id="diamond, listed order between equals"),
+        pytest.param("abc", ["ab", "bc", "ca"], "abc", id="loop"),
+        pytest.param("a", ["aa"], "a", id="loop of one"),
+        pytest.param("cab", ["ab", "ba", "bc"], "abc", id="after a loop"),
+        pytest.param("bca", ["ab", "bc", "cb"], "abc", id="into a loop"),
+        pytest.param("dbca", ["ab", "bc", "cb", "cd"], "abcd", id="through a loop"),
+        pytest.param("dcba", ["ab", "ba", "bc", "cd", "dc"], "bdca", id="two loops"),
+    ],
+)
+def test_each_node_comes_after_its_senders(nodes: str, edges: list[str], order: str) -> None:
+    assert "".join(ordered(nodes, *edges)[0]) == order
+
+
+def test_an_edge_that_leads_back_is_named_and_not_followed() -> None:
+    _, ignored = ordered("abc", "ab", "bc", "cb")
+    assert [(edge.source, edge.target) for edge in ignored] == [("c", "b")]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abcdef"), st.sampled_from("abcdef")), max_size=15))
+def test_every_node_runs_once_and_only_edges_of_loops_are_ignored(pairs: list[tuple[str, str]]) -> None:
+    nodes, ignored = ordered("abcdef", *(source + target for source, target in pairs))
+    assert sorted(nodes) == list("abcdef")
+    after = {node: {target for source, target in pairs if source == node} for node in "abcdef"}
+    for _ in after:
+        after = {node: reach | {far for near in reach for far in after[near]} for node, reach in after.items()}
+    for edge in ignored:
+        assert edge.source in after[edge.target]

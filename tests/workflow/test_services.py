@@ -1,8 +1,9 @@
-"""Workflows on a chat service that fails in every way: the memory keeps what was written, and the next run goes on."""
+"""Workflows on chat services: what is kept when they fail, and the parts of replies that a run hands on."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from devmem import MemoryBase, Workflow, WorkflowRunner, open_stores
 from devmem.errors import ChatModelError
 from devmem.models import ToolCall, Usage
 from devmem.models.openai_chat import OpenAIChat
+from devmem.stores import ChatReply, ChatRequest
 from devmem.workflow import ChatModels
 from tests.models.service import ChatService, Reply, answering, piece, streaming
 
-from .runner_doubles import write_workflow
+from .runner_doubles import ChatsByNode, ScriptedChat, write_workflow
 
 TEAM = """\
 memory:
@@ -97,3 +99,61 @@ def test_retries_calls_of_tools_and_usage_reach_whoever_runs(service: ChatServic
         result = asyncio.run(WorkflowRunner(workflow, stores, chat_models=chats(service)).arun("write"))
     assert [node.tool_calls for node in result.nodes] == [(ToolCall(id="c1", name="look_up", arguments="{}"),), ()]
     assert (result.output, result.usage) == ("fine", Usage(input_tokens=10, output_tokens=2))
+
+
+TWO = """\
+memory:
+  - {name: notes, type: simple}
+nodes:
+  - {id: writer, type: agent, config: {provider: extractive, memories: [{name: notes}]}}
+  - {id: reviewer, type: agent, config: {provider: extractive}}
+edges:
+  - {from: writer, to: reviewer}
+"""
+LOOKING_UP = ToolCall(id="c1", name="look_up", arguments="{}")
+
+
+class StreamedChat(ScriptedChat):
+    """Hands out its answers word by word."""
+
+    def stream(self, request: ChatRequest, on_text: Callable[[str], None]) -> ChatReply:
+        reply = self.complete(request)
+        for word in reply.text.split(" "):
+            on_text(word)
+        return reply
+
+
+def test_pieces_come_with_their_node_also_of_models_that_answer_at_once(tmp_path: Path) -> None:
+    workflow, heard = write_workflow(tmp_path, TWO), list[tuple[str, str]]()
+    chats = ChatsByNode(writer=StreamedChat("a short text"))
+    with open_stores(workflow) as stores:
+        runner = WorkflowRunner(
+            workflow, stores, chat_models=chats, on_text=lambda node, text: heard.append((node, text))
+        )
+        result = runner.run("write")
+    assert heard == [("writer", "a"), ("writer", "short"), ("writer", "text"), ("reviewer", "reviewer says so")]
+    assert result.nodes[0].text == "a short text"
+
+
+def test_calls_of_tools_and_usage_are_handed_on(tmp_path: Path) -> None:
+    workflow = write_workflow(tmp_path, TWO)
+    chats = ChatsByNode(
+        writer=ScriptedChat(
+            ChatReply(text="", tool_calls=(LOOKING_UP,), usage=Usage(input_tokens=10, output_tokens=2))
+        ),
+        reviewer=ScriptedChat(ChatReply(text="fine", usage=Usage(input_tokens=5, output_tokens=1))),
+    )
+    with open_stores(workflow) as stores:
+        result = WorkflowRunner(workflow, stores, chat_models=chats).run("write")
+        assert [item.full_text() for item in stores["notes"].recent(5)] != []
+    assert [node.tool_calls for node in result.nodes] == [(LOOKING_UP,), ()]
+    assert result.usage == Usage(input_tokens=15, output_tokens=3)
+    assert result.output == "fine"
+
+
+def test_the_as_async_of_a_run(tmp_path: Path) -> None:
+    workflow = write_workflow(tmp_path, TWO)
+    with open_stores(workflow) as stores:
+        runner = WorkflowRunner(workflow, stores, chat_models=ChatsByNode())
+        result = asyncio.run(runner.arun("write", node="writer"))
+    assert result.output == "writer says so"

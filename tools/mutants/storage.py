@@ -96,7 +96,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/sqlite/follower.py",
         old="            self.indexes.remove(sorted_rows(row for (row,) in connection.execute(hidden)))\n",
         new="",
-        tests=("tests/storage/test_versions_sqlite.py::TestVersionsInAFile::test_a_run_ranks_as_if_it_were_committed",),
+        tests=("tests/storage/test_suites.py::TestVersionsInAFile::test_a_run_ranks_as_if_it_were_committed",),
     ),
     Change(
         name="past-state-lacks-what-ended",
@@ -104,7 +104,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/sqlite/follower.py",
         old="            self._apply_items(connection, self._state.added)\n",
         new="",
-        tests=("tests/storage/test_versions_sqlite.py::TestVersionsInAFile::test_a_state_is_searched_as_it_was",),
+        tests=("tests/storage/test_suites.py::TestVersionsInAFile::test_a_state_is_searched_as_it_was",),
     ),
     Change(
         name="rounded-given-vector",
@@ -184,7 +184,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/runs.py",
         old="        self._forget(named)\n",
         new="",
-        tests=("tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_a_run_goes_with_its_last_change",),
+        tests=("tests/storage/test_suites.py::TestVersionsInMemory::test_a_run_goes_with_its_last_change",),
     ),
     Change(
         name="kept-ignores-versions",
@@ -220,7 +220,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         old="        writer.stamp(clock())\n        self._end(run, RunState.COMMITTED, writer.at)",
         new="        self._end(run, RunState.COMMITTED, writer.at)",
         tests=(
-            "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_a_run_ends_as_of_the_end_of_its_transaction",
+            "tests/storage/test_suites.py::TestVersionsInMemory::test_a_run_ends_as_of_the_end_of_its_transaction",
         ),
     ),
     Change(
@@ -230,7 +230,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         old="        if found := self._changed_by_others(run):",
         new="        if (found := self._changed_by_others(run)) and not run:",
         tests=(
-            "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_what_others_changed_since_is_a_conflict",
+            "tests/storage/test_suites.py::TestVersionsInMemory::test_what_others_changed_since_is_a_conflict",
         ),
     ),
     Change(
@@ -239,7 +239,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/runs.py",
         old="            self._remove_pending(run)\n            self._end",
         new="            self._end",
-        tests=("tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_discarding_leaves_what_was_there",),
+        tests=("tests/storage/test_suites.py::TestVersionsInMemory::test_discarding_leaves_what_was_there",),
     ),
     Change(
         name="late-embedding-of-another-text",
@@ -450,8 +450,8 @@ STORAGE: Final[tuple[Change, ...]] = (
         old="(ended IS NULL OR ended > {at})",
         new="(ended IS NULL OR ended >= {at})",
         tests=(
-            "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_every_state_equals_a_replay",
-            "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_a_state_is_searched_as_it_was",
+            "tests/storage/test_suites.py::TestVersionsInMemory::test_every_state_equals_a_replay",
+            "tests/storage/test_suites.py::TestVersionsInMemory::test_a_state_is_searched_as_it_was",
         ),
     ),
     Change(
@@ -461,7 +461,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         old='{own} AND operation NOT IN ({GONE_SQL})"',
         new='{own}"',
         tests=(
-            "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_a_run_sees_what_it_wrote_and_others_do_not",
+            "tests/storage/test_suites.py::TestVersionsInMemory::test_a_run_sees_what_it_wrote_and_others_do_not",
         ),
     ),
     Change(
@@ -471,7 +471,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         old="        if conflicts:\n",
         new="        if conflicts and not run:\n",
         tests=(
-            "tests/storage/test_versions_sqlite.py::TestVersionsInMemory::test_what_later_versions_build_on_is_not_reverted",
+            "tests/storage/test_suites.py::TestVersionsInMemory::test_what_later_versions_build_on_is_not_reverted",
         ),
     ),
     Change(
@@ -480,7 +480,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/runs.py",
         old="if times is not None and not writer.keeps_since(times[0]):",
         new="if times is None and not writer.keeps_since(0):",
-        tests=("tests/storage/test_versions_sqlite.py::test_a_run_whose_deletions_may_not_be_kept_is_not_reverted",),
+        tests=("tests/storage/test_suites.py::test_a_run_whose_deletions_may_not_be_kept_is_not_reverted",),
     ),
     Change(
         name="expected-version",
@@ -496,7 +496,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/changes.py",
         old="self._at = max(recorded(self._now), int(self.tables.property(RECORDED) or -1) + 1)",
         new="self._at = recorded(self._now)",
-        tests=("tests/storage/test_versions_sqlite.py::test_a_clock_that_is_set_back_leaves_no_overlap",),
+        tests=("tests/storage/test_suites.py::test_a_clock_that_is_set_back_leaves_no_overlap",),
     ),
     Change(
         name="writes-do-not-take-turns",

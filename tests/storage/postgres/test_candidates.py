@@ -199,7 +199,7 @@ _READ = (
 
 @pytest.fixture(scope="module")
 def large_store(postgres_server: PostgresServer) -> Iterator[PostgresCollection]:
-    url = postgres_server.url(large_store="lookups")
+    url = postgres_server.url(store="lookups")
     with closing(PostgresCollection(url, model=_EMBEDDER.identity, durability="normal")) as opened:
         texts = [f"train {number} leaves late" for number in range(_LARGE)]
         opened.add(
@@ -234,7 +234,7 @@ class _UndoneError(Exception):
 def test_no_table_is_read_from_end_to_end(
     large_store: PostgresCollection, operation: Callable[[PostgresCollection, Connection], int]
 ) -> None:
-    """A plan for any number of items compared all vectors of the large_store with all of them."""
+    """A plan for any number of items compared all vectors of the store with all of them."""
     found: list[int] = []
 
     def run(connection: Connection) -> None:

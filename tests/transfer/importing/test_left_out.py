@@ -1,4 +1,4 @@
-"""Parts of a file that become no record: bad ones are counted and named, the others counted by reason."""
+"""Parts of a file that become no record, and files of which no memory can be made."""
 
 from __future__ import annotations
 
@@ -217,3 +217,35 @@ def test_an_export_of_one_long_line_is_read_in_little_memory(tmp_path: Path, kin
     first, second = (line.split() for line in done.stdout.splitlines())
     assert (second[0], second[1], second[3]) == (kind, "8000", "0")
     assert int(second[2]) - int(first[2]) < 25_000, "KB beside what one conversation takes"
+
+
+def read(path: Path) -> None:
+    for _ in read_records(path):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"text": "a", "metadata": {"n": %s}}' % ("9" * 5_000), "5,000 digits"),
+        ('{"text": "a", "metadata": {"n": NaN}}', "NaN"),
+        ('{"text": "a", "metadata": {"n": -Infinity}}', "-Infinity"),
+        ('{"text": "%s"}' % ("a" * 16_000_001), "16,000,000 bytes"),
+        ("%s" % ("[" * 100_000), "nested too deeply"),
+    ],
+)
+def test_a_line_that_cannot_be_kept_is_named(tmp_path: Path, line: str, words: str) -> None:
+    file = tmp_path / "notes.jsonl"
+    file.write_text('{"text": "first"}\n' + line + "\n", encoding="utf-8")
+    with pytest.raises(DataFileError, match=words) as raised:
+        read(file)
+    assert ":2:" in str(raised.value)
+
+
+def test_a_small_archive_of_one_endless_line_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt.gz"
+    with gzip.open(file, "wb") as packed:
+        for _ in range(40):
+            packed.write(b"a " * 500_000)
+    with pytest.raises(DataFileError, match="split"):
+        read(file)
