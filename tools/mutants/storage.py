@@ -219,9 +219,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/runs.py",
         old="        writer.stamp(clock())\n        self._end(run, RunState.COMMITTED, writer.at)",
         new="        self._end(run, RunState.COMMITTED, writer.at)",
-        tests=(
-            "tests/storage/test_suites.py::TestVersionsInMemory::test_a_run_ends_as_of_the_end_of_its_transaction",
-        ),
+        tests=("tests/storage/test_suites.py::TestVersionsInMemory::test_a_run_ends_as_of_the_end_of_its_transaction",),
     ),
     Change(
         name="commit-without-conflicts",
@@ -229,9 +227,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/runs.py",
         old="        if found := self._changed_by_others(run):",
         new="        if (found := self._changed_by_others(run)) and not run:",
-        tests=(
-            "tests/storage/test_suites.py::TestVersionsInMemory::test_what_others_changed_since_is_a_conflict",
-        ),
+        tests=("tests/storage/test_suites.py::TestVersionsInMemory::test_what_others_changed_since_is_a_conflict",),
     ),
     Change(
         name="discard-keeps-pending",
@@ -460,9 +456,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/tables.py",
         old='{own} AND operation NOT IN ({GONE_SQL})"',
         new='{own}"',
-        tests=(
-            "tests/storage/test_suites.py::TestVersionsInMemory::test_a_run_sees_what_it_wrote_and_others_do_not",
-        ),
+        tests=("tests/storage/test_suites.py::TestVersionsInMemory::test_a_run_sees_what_it_wrote_and_others_do_not",),
     ),
     Change(
         name="revert-over-others",
