@@ -31,7 +31,7 @@ from devmem.memory.contents import (
 )
 from devmem.memory.scope import ScopeGuard, check_sources, split_scope
 from devmem.model.filters import OWN_FIELDS, OWNER_PARTS, exactly, same_owner
-from devmem.model.items import KEY, MESSAGE_KEY, REPEATS, VECTOR, MemoryItem, Scope, version_hash
+from devmem.model.items import KEY, MESSAGE_KEY, REPEATS, VECTOR, MemoryItem, Scope, time_of, version_hash
 from devmem.model.message_json import SPEAKER_KEY
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.times import datetime_of
@@ -301,7 +301,7 @@ class _Known:
                 break
         said = [item for item in reversed(messages) if not _is_system(item)]
         # A message that was updated since counts as stored last.
-        return sorted(said, key=lambda item: (item.created_at, _time_of(item)))
+        return sorted(said, key=lambda item: (item.created_at, time_of(item)))
 
 
 def check_vectors(store: CollectionMemory, items: Iterable[MemoryItem]) -> None:
@@ -346,20 +346,20 @@ def restated(found: MemoryItem, again: MemoryItem) -> MemoryItem | None:
     The item has what the further statement says, what only the one before said, and the more trusted source; of the
     earlier one are kept its time, and the metadata and the other source where they differ.
     """
-    is_later = None in (found.event_time, again.event_time) or _time_of(again) >= _time_of(found)
+    is_later = None in (found.event_time, again.event_time) or time_of(again) >= time_of(found)
     earlier, later = (found, again) if is_later else (again, found)
     repeats = found.metadata.get(REPEATS)
     own = {key: value for key, value in earlier.metadata.items() if key != REPEATS}
     metadata = {**own, **{key: value for key, value in later.metadata.items() if key != REPEATS}}
     replaced = {key: value for key, value in own.items() if metadata[key] != value and key != VECTOR}
-    statement: dict[str, JsonValue] = {"time": datetime_of(_time_of(earlier)).isoformat()}
+    statement: dict[str, JsonValue] = {"time": datetime_of(time_of(earlier)).isoformat()}
     if replaced:
         statement["metadata"] = replaced
     trusted, other = (again, found) if again.trust > found.trust else (found, again)
     if other.provenance != trusted.provenance:
         statement["source"] = {"kind": other.provenance.kind.value, "name": other.provenance.name}
     # The same of the same time is the same statement; each one without a time is another.
-    is_new = len(statement) > 1 or again.event_time is None or _time_of(earlier) != _time_of(later)
+    is_new = len(statement) > 1 or again.event_time is None or time_of(earlier) != time_of(later)
     statements = [*(repeats if isinstance(repeats, list) else []), *([statement] if is_new else [])]
     if is_new or repeats:
         metadata[REPEATS] = statements
@@ -377,10 +377,6 @@ def restated(found: MemoryItem, again: MemoryItem) -> MemoryItem | None:
         "provenance": trusted.provenance,
     }
     return replace(again, **merged)
-
-
-def _time_of(item: MemoryItem) -> float:
-    return item.created_at if item.event_time is None else item.event_time
 
 
 def _id_of_text(item: MemoryItem, attempt: int) -> str:

@@ -108,8 +108,8 @@ class ShortTermMemory:
         Raises:
             MessageError: one is not a message, or a number is negative.
         """
-        _check_count(k)
-        _check_count(within)
+        check_count(k)
+        check_count(within)
         keyed = [(self._key(_checked(message)), message) for message in observed]
         ids: set[str] = set()
         contents: set[str] = set()
@@ -130,7 +130,7 @@ class ShortTermMemory:
         Raises:
             MessageError: `k` is negative.
         """
-        _check_count(k)
+        check_count(k)
         with self._lock:
             return [*islice(reversed(self._messages.values()), k or None)][::-1]
 
@@ -234,7 +234,7 @@ class ShortTermMemory:
             MessageError: `keep` is negative.
         """
         if keep is not None:
-            _check_count(keep)
+            check_count(keep)
         with self._lock:
             old = [] if before is None else self.get_by_time(before=before)
             count = sum(self._drop(message.id) for message in old)
@@ -326,6 +326,7 @@ def _checked(message: Message) -> Message:
     return message
 
 
-def _check_count(count: int) -> None:
+def check_count(count: int) -> None:
+    """Raise `MessageError` where a number of messages is negative."""
     if count < 0:
         raise MessageError(f"a number of messages cannot be negative: {count}")

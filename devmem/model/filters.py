@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from devmem.errors import FilterError
 from devmem.model.border import clean_text
 from devmem.model.conditions import Condition, Operator, Scalar, comparable_number, same_value, value_at
-from devmem.model.items import MemoryItem, Scope, SourceKind
+from devmem.model.items import MemoryItem, Scope, SourceKind, time_of
 from devmem.model.times import parse_time
 
 
@@ -72,7 +72,7 @@ Wanted: TypeAlias = Scalar | Condition | Sequence[Condition]
 
 def event_key(item: MemoryItem) -> tuple[float, float]:
     """Return the key of `Order.EVENT`, which a stable sort of items in the order of storing needs."""
-    time = item.created_at if item.event_time is None else item.event_time
+    time = time_of(item)
     sequence = item.metadata.get(SEQUENCE_KEY)
     if isinstance(sequence, bool) or not isinstance(sequence, int | float):
         return time, -math.inf
@@ -280,7 +280,7 @@ class Filter:
         for key, wanted in self.metadata.items():
             if not _admits(wanted, value_at(item.metadata, key)):
                 return False
-        time = item.created_at if item.event_time is None else item.event_time
+        time = time_of(item)
         return (
             (not self.unbound or all(getattr(item.scope, part) is None for part in self.unbound))
             and (not self.scope_in or all(one.admits(getattr(item.scope, part)) for part, one in self.scope_in.items()))

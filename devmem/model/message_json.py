@@ -21,6 +21,7 @@ from devmem.model.items import (
     Provenance,
     Scope,
     SourceKind,
+    time_of,
 )
 from devmem.model.message import (
     CLASS_OF_ROLE,
@@ -314,5 +315,5 @@ def _message_of_summary(item: MemoryItem) -> Message:
         item.content_summary,
         id=item.id,
         source=speaker if isinstance(speaker, str) else item.provenance.name,
-        created_at=item.created_at if item.event_time is None else item.event_time,
+        created_at=time_of(item),
     )

@@ -24,7 +24,7 @@ from pydantic import JsonValue
 
 from devmem.errors import ConsolidationError, RunConflictError, RunStateError, VersionConflictError
 from devmem.model.caller import current_actor
-from devmem.model.filters import Filter
+from devmem.model.filters import OWNER_PARTS, Filter
 from devmem.model.items import KEY, REPEATS, MemoryItem, is_pinned, is_quarantined, version_hash
 from devmem.model.versions import MERGED, RunState, merged_notes
 from devmem.stores.abilities import every_item, versions_of
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 
 _LOG: Final = logging.getLogger(__name__)
 _DAY: Final = 86_400
-_PARTS: Final = ("user", "agent", "session", "conversation")
 _BATCH_SIZE: Final = 100
 """Number of groups that are merged in one transaction."""
 _LARGEST_GROUP: Final = 1_000
@@ -315,7 +314,7 @@ def _key(item: MemoryItem, ignore: Sequence[str]) -> bytes | None:
         day = f"stored {item.created_at // _DAY}" if depends_on_day(text) else None
     compared = {key: value for key, value in item.metadata.items() if key not in (MERGED, REPEATS, *ignore)}
     facts = json.dumps(compared, sort_keys=True, default=str)
-    scope = [getattr(item.scope, part) for part in _PARTS]
+    scope = [getattr(item.scope, part) for part in OWNER_PARTS]
     said = repr((scope, day, form, facts, item.expires_at is None, item.indexed_fields))
     return blake2b(said.encode(), digest_size=16).digest()
 

@@ -10,12 +10,12 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pydantic import JsonValue
 
-from devmem.model.filters import Filter
+from devmem.model.filters import OWNER_PARTS, Filter, exactly
 from devmem.model.items import (
     MemoryContentSnapshot,
     MemoryItem,
@@ -25,6 +25,7 @@ from devmem.model.items import (
     agent_of,
     is_quarantined,
     parent_hash,
+    time_of,
 )
 from devmem.model.versions import derived
 from devmem.stores.abilities import every_item
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 DIGEST: Final = "devmem.digest"
 """Metadata key of a digest: its `sentences`, each with its `text` and the ids of its `turns`."""
 _NAME: Final = "consolidation"
-_PARTS: Final = ("user", "agent", "session", "conversation")
 _LEAST_TURNS: Final = 10
 """Number of turns from which on a conversation gets a digest."""
 _SHARE: Final = 0.1
@@ -54,7 +54,6 @@ _NEGATIONS: Final = frozenset(
 )
 _NAMED: Final = re.compile(r"(?<![.!?:\n] )(?<!^)\b[A-Z][\w'-]*[a-z]\w*")
 _FIRST: Final = re.compile(r"[A-Z][^\W_]*")
-_Key: TypeAlias = tuple[str | None, ...]
 _Cited: TypeAlias = tuple[str, Sequence[MemoryItem]]
 """A sentence, and the turns that it comes from."""
 
@@ -84,11 +83,10 @@ def make_digests(view: MemoryBase, where: Filter, before: float, report: DigestR
     """
     summarizer = view.summarizer()
     for scope in _old_conversations(view, where, before):
-        exactly = Filter(scope=scope, unbound=tuple(part for part in _PARTS if getattr(scope, part) is None))
-        turns = sorted(filter(_is_turn, every_item(view, where & exactly)), key=_time_of)
+        turns = sorted(filter(_is_turn, every_item(view, where & exactly(scope))), key=time_of)
         if len(turns) < _LEAST_TURNS:
             continue
-        named = json.dumps([DIGEST, *(getattr(scope, part) for part in _PARTS)])
+        named = json.dumps([DIGEST, *(getattr(scope, part) for part in OWNER_PARTS)])
         wanted = hashlib.sha256(named.encode()).hexdigest()[:32]
         marks = [item.metadata.get(DIGEST) for item in view.get([wanted])]
         # It is there already, made of exactly these turns, which still say what they said.
@@ -104,12 +102,12 @@ def make_digests(view: MemoryBase, where: Filter, before: float, report: DigestR
 
 def _old_conversations(view: MemoryBase, where: Filter, before: float) -> list[Scope]:
     """Return the scopes of conversations that ended before a time."""
-    last: dict[_Key, float] = {}
+    last: dict[Scope, float] = {}
     for item in every_item(view, where):
         if _is_turn(item):
-            key = tuple(getattr(item.scope, part) for part in _PARTS)
-            last[key] = max(last.get(key, 0.0), _time_of(item))
-    return [Scope(**dict(zip(_PARTS, key, strict=True))) for key, time in last.items() if time < before]
+            key = replace(item.scope, trace=None, run=None)
+            last[key] = max(last.get(key, 0.0), time_of(item))
+    return [scope for scope, time in last.items() if time < before]
 
 
 def _is_turn(item: MemoryItem) -> bool:
@@ -117,10 +115,6 @@ def _is_turn(item: MemoryItem) -> bool:
     has_place = item.scope.conversation is not None or item.scope.session is not None
     is_derived = item.provenance.kind is SourceKind.SUMMARY or item.provenance.parents
     return has_place and not is_derived and not is_quarantined(item)
-
-
-def _time_of(item: MemoryItem) -> float:
-    return item.created_at if item.event_time is None else item.event_time
 
 
 def _fingerprint(turns: Iterable[MemoryItem]) -> str:
@@ -138,7 +132,7 @@ def _digest(item_id: str, scope: Scope, turns: Sequence[MemoryItem], sentences: 
         output_snapshot=MemoryContentSnapshot(text=text) if len(text) > SUMMARY_LENGTH else None,
         metadata={DIGEST: {"sentences": listed, "turns": len(turns), "of": _fingerprint(turns)}},
         scope=scope,
-        event_time=max(map(_time_of, turns)),
+        event_time=max(map(time_of, turns)),
         provenance=Provenance(kind=SourceKind.SUMMARY, name=_NAME),
     )
     # What expires takes the digest along, and no sentence is trusted more than its turns.

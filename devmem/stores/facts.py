@@ -26,7 +26,7 @@ from devmem.errors import (
     VersionConflictError,
 )
 from devmem.forks import follow_forks
-from devmem.model.filters import Filter, event_key
+from devmem.model.filters import Filter, exactly
 from devmem.model.items import (
     AGENT_KEY,
     FACT,
@@ -35,13 +35,13 @@ from devmem.model.items import (
     TRUST,
     MemoryItem,
     Provenance,
-    Scope,
     SourceKind,
     agent_of,
     fact_id,
     is_fact,
     is_quarantined,
     parent_hash,
+    time_of,
     version_hash,
 )
 from devmem.model.results import Fact, WriteOutcome, WriteStatus
@@ -83,7 +83,6 @@ _EXPECTED_FOR: Final = 3_600.0
 """Seconds for which an item may be missing that was announced before it was written, while no run is pending."""
 _FAR: Final = 1e11
 """Seconds since the epoch beyond which a time is the open end of a period."""
-_SCOPE: Final = ("user", "agent", "session", "conversation")
 _ROLE: Final = lazy_pattern(r"(?:\A|\n\n)\((system|user|assistant|tool)\) ")
 
 
@@ -372,9 +371,7 @@ class FactExtractor:
         if current := [fact for fact in older if _is_current(fact, item)]:
             # A process died after it had stored them.
             return {EXTRACTED: len(current)} if was_taken else {}
-        own = {part: getattr(item.scope, part) for part in _SCOPE}
-        within = Filter(scope=Scope(**own), unbound=tuple(part for part, value in own.items() if value is None))
-        keys = self._store.values(f"metadata.{FACT_KEY}", within, limit=_SHOWN)
+        keys = self._store.values(f"metadata.{FACT_KEY}", exactly(item.scope), limit=_SHOWN)
         known = [key for key in keys if isinstance(key, str)]
         texts = self._store.texts_of(item)
         self._model.open()
@@ -385,7 +382,7 @@ class FactExtractor:
         if is_closing:
             return None
         try:
-            found = self._model.facts_of(texts, said_at=event_key(item)[0], known=known)
+            found = self._model.facts_of(texts, said_at=time_of(item), known=known)
         except ChatModelError as error:
             spent.update({FAILURES: 1, TOKENS_IN: error.input_tokens, TOKENS_OUT: error.output_tokens})
             raise
@@ -425,7 +422,7 @@ class FactExtractor:
             return DropReason.TAKEN
         if _value(there) == _value(fact) and self._store.get(there.provenance.parents):
             return DropReason.KNOWN
-        if event_key(there)[0] > event_key(fact)[0]:
+        if time_of(there) > time_of(fact):
             return DropReason.OLDER
         return DropReason.LESS_TRUSTED if there.trust > fact.trust else None
 
@@ -450,7 +447,7 @@ class FactExtractor:
                 "speaker": statement.speaker,
             },
             created_at=self._store.setup.clock(),
-            event_time=event_key(item)[0],
+            event_time=time_of(item),
             expires_at=item.expires_at,
             scope=scope,
             provenance=Provenance(kind=item.provenance.kind, name=item.provenance.name, parents=(item.id,)),

@@ -11,8 +11,9 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from devmem import DevmemError, Filter, Hit, MemoryItem, Scope, WriteOutcome
-from devmem.errors import MessageError, RerankerError
+from devmem.errors import RerankerError
 from devmem.messages import Message, Role, action_names, item_to_message, message_to_item, readable_text
+from devmem.messages.short_term import check_count
 from devmem.stores import MemoryQuery, as_async
 from devmem.text import shorten
 from devmem.workflow import StoreFailure
@@ -77,12 +78,6 @@ _LOG: Final = logging.getLogger(__name__)
 
 def _said(item: MemoryItem) -> str:
     return " ".join(item.content_summary.casefold().split())
-
-
-def check_count(count: int) -> None:
-    """Raise `MessageError` when a number of messages is negative."""
-    if count < 0:
-        raise MessageError(f"a number of messages cannot be negative: {count}")
 
 
 class RoleMessages:
