@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import count, islice
+from functools import partial
+from itertools import islice
 from typing import Any, Final, TypedDict
 
 from pydantic import JsonValue
@@ -24,7 +25,7 @@ from devmem.memory.contents import (
     with_text,
     with_vector,
 )
-from devmem.memory.repeats import ATTEMPTS, check_vectors, let_others_go_first
+from devmem.memory.repeats import check_vectors, repeated
 from devmem.memory.scope import ScopeGuard, ScopeParts, checked_name, split_scope
 from devmem.model.caller import acting_as
 from devmem.model.filters import Filter
@@ -101,18 +102,15 @@ def update_matching(store: MemoryBase, where: Filter, text: str | None, changes:
     """
     # What is changed counts as stored last, so a list that is read meanwhile would not end.
     ids = iter([item.id for item in every_item(store, where)])
+
+    def change(part: Sequence[str], _attempt: int) -> int:
+        now = store.setup.clock()
+        items = [item for item in store.get(part) if where.admits(item, now)]
+        return len(_replaced(store, items, text, changes))
+
     changed = 0
     while part := list(islice(ids, _BATCH_SIZE)):
-        for attempt in count(1):
-            now = store.setup.clock()
-            items = [item for item in store.get(part) if where.admits(item, now)]
-            try:
-                changed += len(_replaced(store, items, text, changes))
-                break
-            except VersionConflictError:
-                if attempt == ATTEMPTS:
-                    raise
-                let_others_go_first(attempt)
+        changed += repeated(partial(change, part))
     return changed
 
 
@@ -143,19 +141,15 @@ def update_item(
     """
     if if_version is not None:
         checked_name("if_version", if_version)
-    attempt = 0
-    while True:
-        attempt += 1
+
+    def change(_attempt: int) -> MemoryItem:
         if (item := read()) is None:
             raise ItemNotFoundError(item_id)
         if if_version not in (None, item.version):
             raise VersionConflictError(item.id, expected=if_version, found=item.version)
-        try:
-            return next(iter(_replaced(store, [item], text, changes)), item)
-        except VersionConflictError:
-            if if_version is not None or attempt == ATTEMPTS:
-                raise
-            let_others_go_first(attempt)
+        return next(iter(_replaced(store, [item], text, changes)), item)
+
+    return repeated(change, lambda _conflict: if_version is None)
 
 
 def _replaced(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields, replace
 from itertools import count
 from random import SystemRandom
 from time import sleep
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from pydantic import JsonValue
@@ -30,8 +30,8 @@ from devmem.memory.contents import (
     listed,
 )
 from devmem.memory.scope import ScopeGuard, check_sources, split_scope
-from devmem.model.filters import OWN_FIELDS, OWNER_PARTS, exactly, same_owner
-from devmem.model.items import KEY, MESSAGE_KEY, REPEATS, VECTOR, MemoryItem, Scope, time_of, version_hash
+from devmem.model.filters import OWN_FIELDS, OWNER_PARTS, exactly, same_owner, time_of
+from devmem.model.items import KEY, MESSAGE_KEY, REPEATS, VECTOR, MemoryItem, Scope, version_hash
 from devmem.model.message_json import SPEAKER_KEY
 from devmem.model.results import WriteOutcome, WriteStatus
 from devmem.model.times import datetime_of
@@ -42,7 +42,9 @@ from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.items import kept_ids
 from devmem.stores.memory import MemoryBase, observed, records_of
 
-ATTEMPTS: Final = 200
+T = TypeVar("T")
+
+_ATTEMPTS: Final = 200
 """Number of times that a write is tried again because somebody else was faster: eight writers need more than fifty."""
 _LONGEST_PAUSE: Final = 0.2
 _RANDOM: Final = SystemRandom()
@@ -87,30 +89,42 @@ def store_drafts(store: MemoryBase, drafts: Sequence[Draft]) -> list[WriteOutcom
         NotStoredError: the store does not take some of them.
         CollectionError: they cannot be written.
     """
-    left = ATTEMPTS
-    while True:
+    named = {draft.item.id for draft in drafts if draft.if_version is not None}
+
+    def write(attempt: int) -> list[WriteOutcome]:
         # Without a model, writing and being refused takes no longer than looking first.
-        looks = left < ATTEMPTS or not isinstance(store, CollectionMemory) or store.embedder is not None
+        looks = attempt > 1 or not isinstance(store, CollectionMemory) or store.embedder is not None
         found = _Known(store, drafts, looks)
-        left -= 1
-        try:
-            return found.outcomes_after(_store(found, found.place()))
-        except VersionConflictError as conflict:
-            # Somebody else stored the same text meanwhile: what is said of it now is added to that.
-            if not left or conflict.item_id in found.conditional:
-                raise
-            let_others_go_first(ATTEMPTS - left)
+        return found.outcomes_after(_store(found, found.place()))
+
+    # Where somebody else stored the same text meanwhile, what is said of it now is added to that.
+    return repeated(write, lambda conflict: conflict.item_id not in named)
 
 
-def let_others_go_first(attempt: int) -> None:
-    """Wait for a random time, up to 0.2 seconds, before the next attempt of a write that others came before.
+def repeated(
+    write: Callable[[int], T], may_repeat: Callable[[VersionConflictError], bool] = lambda _conflict: True
+) -> T:
+    """Return the result of a write, which is tried again where others changed the same items first.
 
-    Without it, a number of writers that all try again at once can come before one of them any number of times.
+    Before each further attempt it waits for a random time, up to 0.2 seconds: a number of writers that all try again at
+    once can come before one of them any number of times.
 
     Args:
-        attempt: number of the attempt that failed, from 1; the wait doubles with each.
+        write: is called with the number of the attempt, from 1.
+        may_repeat: whether the write is tried again after a conflict.
+
+    Raises:
+        VersionConflictError: others came first again and again, or it may not be repeated.
     """
-    sleep(_RANDOM.uniform(0, min(_LONGEST_PAUSE, 0.001 * 2**attempt)))
+    attempt = 1
+    while True:
+        try:
+            return write(attempt)
+        except VersionConflictError as conflict:
+            if attempt == _ATTEMPTS or not may_repeat(conflict):
+                raise
+        sleep(_RANDOM.uniform(0, min(_LONGEST_PAUSE, 0.001 * 2**attempt)))
+        attempt += 1
 
 
 def _store(known: _Known, items: Sequence[MemoryItem]) -> dict[str, WriteOutcome]:
@@ -145,8 +159,6 @@ class _Known:
     """Items that are written, by their ids."""
     expected: dict[str, str | None] = field(default_factory=dict)
     """Versions that are replaced, None for a new item."""
-    conditional: set[str] = field(default_factory=set)
-    """Ids of the items whose replaced version the caller names."""
 
     def place(self) -> list[MemoryItem]:
         """Find what is known; return the items that are to be written."""
@@ -186,7 +198,6 @@ class _Known:
         if not isinstance(store, CollectionMemory):
             kind = store.setup.store_type
             raise NotStoredError([f"a store of type {kind!r} cannot compare versions; leave `if_version` out"])
-        self.conditional.add(item.id)
         self.expected[item.id] = None if draft.if_version == NO_VERSION else draft.if_version
         # What replaces a known version gets the lifetime of a new item.
         return self._with_new_lifetime(item)

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from devmem.errors import FilterError
 from devmem.model.border import clean_text
 from devmem.model.conditions import Condition, Operator, Scalar, comparable_number, same_value, value_at
-from devmem.model.items import MemoryItem, Scope, SourceKind, time_of
+from devmem.model.items import MemoryItem, Scope, SourceKind
 from devmem.model.times import parse_time
 
 
@@ -68,6 +68,11 @@ MAX_PARTS: Final = 1000
 """Number of filters and conditions on metadata in one filter."""
 Wanted: TypeAlias = Scalar | Condition | Sequence[Condition]
 """The value that a key has to have, a condition on it, or several, all of which hold."""
+
+
+def time_of(item: MemoryItem) -> float:
+    """Return the time of an item's event, or of storing where that is not known: seconds since the epoch."""
+    return item.created_at if item.event_time is None else item.event_time
 
 
 def event_key(item: MemoryItem) -> tuple[float, float]:

@@ -302,7 +302,7 @@ class MemoryItem:
     @property
     def time(self) -> datetime:
         """When it happened, where that is known, else when it was stored; UTC."""
-        return datetime_of(time_of(self))
+        return datetime_of(self.created_at if self.event_time is None else self.event_time)
 
     @property
     def expires(self) -> datetime | None:
@@ -368,11 +368,6 @@ class MemoryItem:
     def expired(self, now: float) -> bool:
         """Whether the item is past its `expires_at` at `now` (seconds since the epoch)."""
         return self.expires_at is not None and self.expires_at <= now
-
-
-def time_of(item: MemoryItem) -> float:
-    """Return the time of an item's event, or of storing where that is not known: seconds since the epoch."""
-    return item.created_at if item.event_time is None else item.event_time
 
 
 def described(item: MemoryItem) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 from pydantic import AliasChoices, BaseModel, Field, JsonValue, TypeAdapter, ValidationError
 
 from devmem.errors import MessageError
+from devmem.model.filters import time_of
 from devmem.model.items import (
     CAUSE_KEY,
     MESSAGE_KEY,
@@ -21,7 +22,6 @@ from devmem.model.items import (
     Provenance,
     Scope,
     SourceKind,
-    time_of,
 )
 from devmem.model.message import (
     CLASS_OF_ROLE,

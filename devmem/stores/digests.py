@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from pydantic import JsonValue
 
-from devmem.model.filters import OWNER_PARTS, Filter, exactly
+from devmem.model.filters import OWNER_PARTS, Filter, exactly, time_of
 from devmem.model.items import (
     MemoryContentSnapshot,
     MemoryItem,
@@ -25,7 +25,6 @@ from devmem.model.items import (
     agent_of,
     is_quarantined,
     parent_hash,
-    time_of,
 )
 from devmem.model.versions import derived
 from devmem.stores.abilities import every_item

@@ -26,7 +26,7 @@ from devmem.errors import (
     VersionConflictError,
 )
 from devmem.forks import follow_forks
-from devmem.model.filters import Filter, exactly
+from devmem.model.filters import Filter, exactly, time_of
 from devmem.model.items import (
     AGENT_KEY,
     FACT,
@@ -41,7 +41,6 @@ from devmem.model.items import (
     is_fact,
     is_quarantined,
     parent_hash,
-    time_of,
     version_hash,
 )
 from devmem.model.results import Fact, WriteOutcome, WriteStatus
