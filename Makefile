@@ -102,8 +102,8 @@ test-postgres: $(VENV)/.dev
 # The cluster keeps what the tests store.
 # Left out is what needs one database alone: a server that is stopped, a database of its own, a plan, locks of one node.
 ON_CITUS := suite_postgres versions_postgres states candidates bulk_insertion concurrent_writes copying \
-	erasures_postgres facts_postgres forgetting_elsewhere same_ranking staleness_postgres \
-	store_suites thousands_of_users_postgres
+	erasures_postgres facts_postgres same_ranking staleness_postgres \
+	store_suites
 
 test-citus: $(VENV)/.dev
 	@test -n "$(CITUS_URL)" || { echo "CITUS_URL is missing: name a database of a Citus cluster, postgresql://user@coordinator/database"; exit 1; }

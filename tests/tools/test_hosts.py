@@ -109,7 +109,7 @@ def test_a_page_without_a_table_and_a_requirement_without_a_version_are_refused(
         minimum_versions(["agno"])
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def imports() -> Iterator[None]:
     finders, modules = list(sys.meta_path), set(sys.modules)
     yield
@@ -118,6 +118,7 @@ def imports() -> Iterator[None]:
         del sys.modules[name]
 
 
+@pytest.mark.usefixtures("imports")
 def test_names_of_a_package_that_is_not_there_can_be_imported_subclassed_and_called() -> None:
     stand_in_for(["no_such_sdk"])
     module = import_module("no_such_sdk.types.chat")
@@ -130,6 +131,7 @@ def test_names_of_a_package_that_is_not_there_can_be_imported_subclassed_and_cal
     assert not hasattr(module.Completion, "__path_of_nothing__")
 
 
+@pytest.mark.usefixtures("imports")
 def test_packages_that_are_there_and_others_are_not_stood_in_for() -> None:
     stand_in_for(["json"])
     assert import_module("json").loads("[1]") == [1]

@@ -29,7 +29,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/postgres/rows.py",
         old='        f"{PASSAGE_BITS} AND one.passage < ({row} + 1) << {PASSAGE_BITS} OFFSET 0) AS {named}"',
         new='        f"{PASSAGE_BITS} AND one.passage < ({row} + 1) << {PASSAGE_BITS}) AS {named}"',
-        tests=("tests/storage/postgres/test_candidates.py::test_no_table_is_read_from_end_to_end",),
+        tests=("tests/storage/postgres/test_lookups.py",),
     ),
     Change(
         name="no-write-ahead-log",
@@ -251,9 +251,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/postgres/transactions.py",
         old="(self._store, token)).fetchone() is not None",
         new="(self._store, uuid4())).fetchone() is not None",
-        tests=(
-            "tests/storage/postgres/test_lost_connections.py::test_a_write_whose_acknowledgement_is_lost_is_applied_once",
-        ),
+        tests=("tests/storage/postgres/test_lost_answers.py",),
     ),
     Change(
         name="late-losses",
@@ -498,7 +496,7 @@ STORAGE: Final[tuple[Change, ...]] = (
         file="devmem/storage/postgres/transactions.py",
         old="SELECT store FROM stores WHERE store = %s FOR UPDATE",
         new="SELECT store FROM stores WHERE store = %s",
-        tests=("tests/storage/postgres/test_concurrent_writes.py::test_a_deletion_beside_an_update_waits_for_it",),
+        tests=("tests/storage/postgres/test_turns.py",),
     ),
     Change(
         name="last-line-lost",

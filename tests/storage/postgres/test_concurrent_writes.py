@@ -1,4 +1,4 @@
-"""Transactions that run at the same time, are refused, or lose their connection: each is applied once and in turn."""
+"""Transactions that run at the same time, are refused, or lose their connection: each is applied once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from itertools import count
-from random import Random
 from typing import Any, Final
 from unittest.mock import patch
 from uuid import uuid4
@@ -18,17 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import devmem
-from devmem.errors import VersionConflictError
-from devmem.model.items import MemoryItem, Provenance, SourceKind
+from devmem.model.items import MemoryItem
 from devmem.model.results import WriteStatus
-from devmem.models.embedder import PassageEmbeddings
-from devmem.storage import Filter, SearchQuery, starts_with
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.database import Connection
-from devmem.storage.postgres.location import Location
-from devmem.storage.postgres.schema import PASSAGE_BITS
-from devmem.storage.writing import PreparedItem, Unique
-from devmem.testing import HashEmbedder
 from tests.conftest import StartScript
 from tools.postgres_server import PostgresServer
 
@@ -134,145 +126,3 @@ def test_a_list_is_stored_whole_or_not_at_all(store_url: str, start_script: Star
             done.set()
             assert watched.result() <= {0, len(texts)}
         assert sorted(record.text for record in memory) == sorted(texts)
-
-
-ROUNDS = 30
-
-
-def check_that_one_is_stored(store_url: str, *writes: Callable[[PostgresCollection, int], object]) -> None:
-    """Start two writes at once, each on a collection of its own, and check that one alone succeeds, in every round."""
-    start = threading.Barrier(2, timeout=30)
-
-    def stores(write: Callable[[PostgresCollection, int], object], collection: PostgresCollection, number: int) -> bool:
-        start.wait()
-        try:
-            write(collection, number)
-        except VersionConflictError:
-            return False
-        return True
-
-    with (
-        closing(PostgresCollection(store_url)) as left,
-        closing(PostgresCollection(store_url)) as right,
-        ThreadPoolExecutor(2) as pool,
-    ):
-        for number in range(ROUNDS):
-            one, other = (
-                pool.submit(stores, write, collection, number)
-                for write, collection in zip(writes, (left, right), strict=True)
-            )
-            assert one.result() is not other.result()
-
-
-@pytest.mark.parametrize("others", [0, 100])
-def test_of_two_that_expect_each_other_to_be_absent_one_is_stored(store_url: str, others: int) -> None:
-    def write(collection: PostgresCollection, name: str, number: int) -> None:
-        pair = [f"{number} left", f"{number} right", *(f"{number} {other}" for other in range(others))]
-        collection.add([MemoryItem(id=f"{number} {name}", content_summary=name)], expected=dict.fromkeys(pair))
-
-    check_that_one_is_stored(
-        store_url,
-        lambda collection, number: write(collection, "left", number),
-        lambda collection, number: write(collection, "right", number),
-    )
-
-
-def test_of_two_that_the_filter_of_one_keeps_apart_one_is_stored(store_url: str) -> None:
-    def write(collection: PostgresCollection, name: str, absent: str, number: int) -> None:
-        source = Provenance(kind=SourceKind.FILE, name=f"{number}{name}")
-        item = MemoryItem(id=source.name, content_summary="text", provenance=source)
-        where = Filter(source_name=starts_with(f"{number}{absent}"))
-        collection.add([item], expected={str(number): None}, absent=where)
-
-    check_that_one_is_stored(
-        store_url,
-        lambda collection, number: write(collection, "", "/", number),
-        lambda collection, number: write(collection, "/below", "/below", number),
-    )
-
-
-_WAITING = (
-    "SELECT FROM pg_stat_activity WHERE application_name = 'devmem' AND wait_event_type = 'Lock' "
-    "AND query LIKE 'WITH held%%'"
-)
-
-
-def test_a_deletion_beside_an_update_waits_for_it(store_url: str) -> None:
-    """It would not see the version that the update writes, and leave it in place."""
-    with (
-        closing(PostgresCollection(store_url)) as store,
-        closing(PostgresCollection(f"{store_url}&tenant=other")) as other,
-        psycopg.connect(Location.parse(store_url).conninfo, autocommit=True) as administrator,
-        ThreadPoolExecutor(1) as pool,
-    ):
-        store.add([MemoryItem(id="1", content_summary="tea")])
-        deleted: list[Callable[[], int]] = []
-
-        def update(connection: Connection) -> None:
-            changed = MemoryItem(id="1", content_summary="milk")
-            store._changes(store.database._tables(connection)).add([PreparedItem.of(changed)], Unique.ID, {}, None)
-            deleted.append(pool.submit(store.delete, ids=["1"]).result)
-            while not administrator.execute(_WAITING).rowcount:
-                pass
-            other.add([MemoryItem(id="1", content_summary="nobody waits for it")])
-
-        store.database.transactions.write(update)
-        assert deleted[0]() == 1
-        assert store.count() == 0
-
-
-EMBEDDER = HashEmbedder(dimension=16)
-ITEMS, ROUNDS = 120, 20
-
-
-def embed(store: PostgresCollection) -> None:
-    """Embed what waits, as the queue of a store does."""
-    for _ in range(3 * ROUNDS):
-        made = {
-            item.id: PassageEmbeddings(
-                vectors=EMBEDDER.vector(item.content_summary).reshape(1, -1), content_hash=item.content_hash
-            )
-            for item in store.waiting(8)
-        }
-        store.set_embeddings(made)
-
-
-def delete(store: PostgresCollection) -> None:
-    chance = Random(1)
-    for number in range(ROUNDS):
-        ids = [str(chance.randrange(ITEMS)) for _ in range(3)]
-        if number % 2:
-            store.delete(ids=ids)
-        else:
-            store.erase(ids=ids)
-
-
-def change(store: PostgresCollection) -> None:
-    chance = Random(2)
-    for number in range(ROUNDS):
-        store.add([MemoryItem(id=str(chance.randrange(ITEMS)), content_summary=f"changed{number} tea")])
-
-
-def test_what_is_deleted_while_it_is_embedded_leaves_nothing(store_url: str) -> None:
-    def worked(work: Callable[[PostgresCollection], None]) -> None:
-        with closing(PostgresCollection(store_url, model=EMBEDDER.identity)) as store:
-            work(store)
-
-    with closing(PostgresCollection(store_url, model=EMBEDDER.identity)) as reader:
-        reader.add([MemoryItem(id=str(number), content_summary=f"word{number} tea") for number in range(ITEMS)])
-        with ThreadPoolExecutor(3) as pool:
-            for done in [pool.submit(worked, work) for work in (embed, delete, change)]:
-                done.result()
-        items = {item.id: item for item in reader.scan()}
-        for query in (SearchQuery(text="tea", limit=ITEMS), SearchQuery(vector=EMBEDDER.vector("tea"), limit=ITEMS)):
-            assert {hit.item.id for hit in reader.search(query)} <= items.keys()
-        for item in items.values():
-            if item.embedding is not None:
-                assert item.embedding @ EMBEDDER.vector(item.content_summary) == pytest.approx(1, abs=1e-3)
-        for table, owner, place in (("passages", "items", "row"), ("vectors", "passages", "passage")):
-            number = f"one.passage >> {PASSAGE_BITS}" if place == "row" else "one.passage"
-            orphans = (
-                f"SELECT count(*) FROM {table} AS one WHERE store = %s AND NOT EXISTS (SELECT FROM {owner} AS owner "
-                f"WHERE owner.store = one.store AND owner.{place} = {number})"
-            )
-            assert reader._fetch(orphans, [reader.database.store]) == [(0,)]

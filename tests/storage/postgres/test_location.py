@@ -1,19 +1,13 @@
-"""The URL of a store: what it names, that nothing shows its password, and opening it without a workflow."""
+"""The URL of a store, and that nothing shows its password."""
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from psycopg.conninfo import conninfo_to_dict
-from pydantic import JsonValue
 
-import devmem
 from devmem.errors import CollectionError
 from devmem.storage import open_collection
-from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.location import Location
-from tools.postgres_server import PostgresServer
 
 SECRET = "hunter2hunter2"
 
@@ -108,26 +102,3 @@ def test_user_and_password_are_told_from_the_host_as_libpq_does(url: str, passwo
 def test_parameters_without_their_question_mark_are_no_database() -> None:
     with pytest.raises(CollectionError, match="begin with a question mark"):
         Location.parse("postgresql://db.test/team&connections=3")
-
-
-pytestmark = pytest.mark.postgres
-
-
-@pytest.mark.parametrize("kind", ["simple", "blackboard", "brain", "conversation", "long_term", "role_zero"])
-def test_a_store_opens_as_the_type_that_it_is(store_url: str, kind: str) -> None:
-    config: dict[str, JsonValue] = {"memory_path": store_url}
-    with devmem.open({"type": kind, "config": config}) as memory:
-        memory.add("The launch is on June 2nd.", user="ann")
-    with devmem.open(store_url) as memory:
-        assert memory.store.setup.store_type == kind
-        assert len(memory.scoped(user="ann")) == 1
-
-
-def test_schemas_of_a_new_database_are_made_at_once(postgres_server: PostgresServer) -> None:
-    """The extension is common to all of them."""
-    postgres_server.copy_database("template1", "new")
-    urls = [postgres_server.url("new", schema=f"schema {number}") for number in range(6)]
-    with ThreadPoolExecutor(len(urls)) as pool:
-        for store in pool.map(PostgresCollection, urls):
-            store.close()
-    postgres_server.drop_database("new")

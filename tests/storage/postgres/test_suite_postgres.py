@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import closing
 from functools import partial
-from typing import ClassVar
 
 import pytest
-from pydantic import JsonValue
 
 from devmem.storage.postgres import search
 from devmem.storage.postgres.collection import PostgresCollection
-from devmem.testing import StoreSuite
-from devmem_stores.brain import BrainMemory
-from devmem_stores.conversation import ConversationMemory
-from devmem_stores.simple import SimpleMemory
 from tests.collection_suite import ArchiveSuite, CollectionSuite, OpenCollection, TombstoneSuite
 from tests.storage.test_thousands_of_users import check_that_one_user_is_shown
 
@@ -35,28 +28,6 @@ class TestCandidates(CollectionSuite):
     def open_collection(self, store_url: str, monkeypatch: pytest.MonkeyPatch) -> OpenCollection:
         monkeypatch.setattr(search, "_FEW", -1)
         return partial(PostgresCollection, store_url)
-
-
-pytestmark = pytest.mark.postgres
-
-
-class InDatabase(StoreSuite):
-    @pytest.fixture(autouse=True)
-    def _place(self, store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(type(self), "config", {**self.config, "memory_path": store_url})
-
-
-class TestSimple(InDatabase):
-    store_class = SimpleMemory
-
-
-class TestConversation(InDatabase):
-    store_class = ConversationMemory
-    config: ClassVar[Mapping[str, JsonValue]] = {"view": {"order": "search"}}
-
-
-class TestBrain(InDatabase):
-    store_class = BrainMemory
 
 
 def test_a_store_shows_one_user(store_url: str) -> None:
