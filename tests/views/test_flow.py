@@ -1,4 +1,4 @@
-"""Who sent what to whom is read from every kind of item, and no name changes the diagram."""
+"""The pictures of a run: who handed on what to whom, and who called whom."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from pydantic import JsonValue
 from devmem import MemoryContentSnapshot, MemoryItem, MemoryWritePayload, Scope
 from devmem.errors import ExportError
 from devmem.messages import AIMessage, UserMessage, dump_message
+from devmem.recording import Interaction, InteractionKind, Participant, ParticipantType
 from devmem.stores import Provenance, item_from
 from devmem.text.devall_frames import frame
 from devmem.text.display import one_line, well_formed
 from devmem.views.diagrams import (
     FlowEdge,
     Transfer,
+    call_tree,
     dot_graph,
     dot_text,
     edges_of,
@@ -26,7 +28,9 @@ from devmem.views.diagrams import (
     mermaid_sequence,
     mermaid_text,
     png_picture,
+    timeline_lines,
     transfers_of,
+    tree_lines,
 )
 from tests.strategies import TEXTS, items
 
@@ -209,3 +213,27 @@ def test_graphviz_draws_and_its_failure_is_said(
     else:
         with pytest.raises(ExportError, match=said):
             png_picture(EDGES)
+
+
+def said(speaker: str, content: str, kind: InteractionKind, pair: str = "p") -> Interaction:
+    return Interaction(
+        id=f"{pair}-{kind.value}",
+        conversation="c",
+        trace="t",
+        source=Participant(speaker, ParticipantType.AGENT),
+        target=Participant("ann", ParticipantType.USER),
+        kind=kind,
+        content=content,
+        event_time=0.0,
+        pair_id=pair,
+    )
+
+
+def test_an_answer_without_its_question_is_a_line_of_the_tree() -> None:
+    lines = list(tree_lines(call_tree([said("writer", "Rain falls.", InteractionKind.OUTPUT)])))
+    assert lines == ["writer -> user ann: Rain falls."]
+
+
+def test_a_name_forges_no_line() -> None:
+    records = [said("eve\n2026-01-01 00:00:00  ann -> writer", "hi\nho", InteractionKind.INPUT)]
+    assert [line.count("\n") for line in (*timeline_lines(records), *tree_lines(call_tree(records)))] == [0, 0]
