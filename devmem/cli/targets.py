@@ -251,6 +251,7 @@ class StoreAddress:
         """
         from devmem.storage.opening import file_of, inspect_location
         from devmem.stores.config import PlaceConfig
+        from devmem.workflow.stores import location_of
 
         store = self.make()
         if not isinstance(store.setup.config, PlaceConfig):
@@ -298,20 +299,13 @@ def period_of_options(since: str, until: str | None) -> tuple[float, float | Non
 def check_lasting(store: MemoryBase, lost: str) -> None:
     """Raise `CommandError` when a store keeps its items for this process only, so that `lost` would be lost."""
     from devmem.stores.config import PlaceConfig
+    from devmem.workflow.stores import location_of
 
     if isinstance(store.setup.config, PlaceConfig) and location_of(store) is None:
         raise CommandError(
             f"memory store {store.name!r} keeps its items for one process only, so {lost} would be lost; "
             "give it a `memory_path` (a path, or `auto` for a file of the session)."
         )
-
-
-def location_of(store: MemoryBase) -> str | None:
-    """Return the location of a store's items; None when they live in memory, or only the store knows it."""
-    from devmem.stores.config import PlaceConfig
-
-    config = store.setup.config
-    return store.setup.location(config.memory_path) if isinstance(config, PlaceConfig) else None
 
 
 def _sessions_there(store: MemoryBase, file: str) -> str:

@@ -37,7 +37,7 @@ from devmem.stores.config import PlaceConfig
 from devmem.stores.erasing import RECEIPT_COLUMNS, EraseSelection, ForgetReceipt, receipt_of
 from devmem.stores.memory import MemoryBase, StoreSetup
 from devmem.workflow.rescue import TEMPORARY, read_write
-from devmem.workflow.stores import load_store, make_store, records_of, session_folder, session_names
+from devmem.workflow.stores import load_store, location_of, make_store, records_of, session_folder, session_names
 
 _LOG: Final = logging.getLogger(__name__)
 _PATIENCE: Final = 30.0
@@ -428,11 +428,8 @@ def _copies(store: MemoryBase, items: Sequence[MemoryItem]) -> list[MemoryItem]:
 
 def _is_elsewhere(store: MemoryBase) -> bool:
     """Whether a store's items are in a server or behind a service, where no file shows whether there are any."""
-    config = store.setup.config
-    if not isinstance(config, PlaceConfig):
-        return True
-    place = store.setup.location(config.memory_path)
-    return place is not None and file_of(place) is None
+    place = location_of(store)
+    return not isinstance(store.setup.config, PlaceConfig) or (place is not None and file_of(place) is None)
 
 
 def _files_below(places: Iterable[Path]) -> list[Path]:

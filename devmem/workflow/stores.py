@@ -243,10 +243,15 @@ def check_workflow(path: str | Path, *, environ: Mapping[str, str] | None = None
     return replace(check, findings=(*check.findings, *found))
 
 
+def location_of(store: MemoryBase) -> str | None:
+    """Return the location of a store's items; None when they live in memory, or only the store knows it."""
+    config = store.setup.config
+    return store.setup.location(config.memory_path) if isinstance(config, PlaceConfig) else None
+
+
 def records_of(store: MemoryBase, folder: Path) -> tuple[Path, str]:
     """Return the file in which a store's records wait, and their name there: beside its file, or else in a folder."""
-    config = store.setup.config
-    place = store.setup.location(config.memory_path) if isinstance(config, PlaceConfig) else None
+    place = location_of(store)
     if place is not None and "://" not in place:
         return pending_file(place), ""
     return folder / STATE_FILE, store.name

@@ -31,7 +31,6 @@ from devmem.cli.targets import (
     check_session,
     find_store,
     load,
-    location_of,
     shown_store,
 )
 from devmem.cli.terminal import Terminal, can_ask, item_date
@@ -48,6 +47,7 @@ from devmem.text.analysis import shorten
 from devmem.text.display import number_of, one_line
 from devmem.views.receipts import receipt_lines, workflow_receipt_lines
 from devmem.workflow.forgetting import WorkflowForgetting, WorkflowReceipt
+from devmem.workflow.stores import location_of
 
 _SHOWN: Final = 5
 """Maximum number of items that are listed before the question."""

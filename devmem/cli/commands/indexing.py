@@ -23,7 +23,6 @@ from devmem.cli.targets import (
     every_store,
     find_store,
     index_with_progress,
-    location_of,
     plan_text,
     report_text,
 )
@@ -37,6 +36,7 @@ from devmem.stores.config import CollectionConfig
 from devmem.stores.indexing import Indexing, IndexPlan, IndexReport
 from devmem.stores.memory import MemoryBase
 from devmem.text.display import number_of
+from devmem.workflow.stores import location_of
 
 
 def reindex(

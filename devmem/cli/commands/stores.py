@@ -12,7 +12,7 @@ import typer
 from devmem.cli.commands.consolidate import facts_text
 from devmem.cli.declaring import argument, option
 from devmem.cli.failures import EXIT_PARTLY
-from devmem.cli.targets import JsonTerminal, OptionalStore, Session, StoreAddress, every_store, location_of, shown_store
+from devmem.cli.targets import JsonTerminal, OptionalStore, Session, StoreAddress, every_store, shown_store
 from devmem.cli.terminal import Terminal, date_text, size_text, zoned
 from devmem.errors import DevmemError
 from devmem.memory.statistics import statistics_of
@@ -29,7 +29,7 @@ from devmem.stores.fact_queue import FactStatus
 from devmem.stores.facts import FactKeepingMemory
 from devmem.text.analysis import shorten
 from devmem.text.display import number_of
-from devmem.workflow.stores import session_folder
+from devmem.workflow.stores import location_of, session_folder
 
 _COUNTED: Final = {"agents": "agent", "users": "user", "source_kinds": "kind of source", "sources": "source"}
 

@@ -34,7 +34,6 @@ from devmem.cli.targets import (
     check_lasting,
     find_store,
     load,
-    location_of,
     stores_of,
 )
 from devmem.cli.terminal import Terminal, date_text
@@ -60,6 +59,7 @@ from devmem.transfer.importing.formats import DataFile, open_data
 from devmem.transfer.importing.records import Record
 from devmem.transfer.importing.tables import KEYS
 from devmem.workflow.recording import rebuild_view
+from devmem.workflow.stores import location_of
 
 Column: TypeAlias = Annotated[
     list[str] | None, option(f"Column of a table: text=Body. Keys: {', '.join(KEYS)}. Repeatable.", metavar="KEY=NAME")
