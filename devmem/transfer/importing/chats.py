@@ -135,7 +135,7 @@ def _openai_turn(name: str, raw: object, origin: Position) -> ChatTurn | str:
         speaker=speaker,
         time=origin.event_time(key, raw[key]) if key else None,
         conversation=name,
-        metadata={"name": raw["name"]} if raw.get("name") else {},
+        metadata={"name": raw.get("name")},
     )
 
 
@@ -159,7 +159,7 @@ def _langchain_turn(name: str, raw: object, origin: Position) -> ChatTurn | str:
         speaker=speaker,
         id=own if isinstance(own, str) and len(own) >= _ID_LENGTH else None,
         conversation=name,
-        metadata={"name": fields["name"]} if fields.get("name") else {},
+        metadata={"name": fields.get("name")},
     )
 
 
@@ -212,10 +212,10 @@ def chatgpt_items(raw: object, origin: Position) -> Iterator[MemoryItem]:
         return ChatTurn(
             text=text_of_content(content, here),
             speaker=speaker,
-            id=str(message["id"]) if message.get("id") else None,
+            id=message.get("id"),
             time=here.event_time("create_time", message.get("create_time") or None),
             conversation=name,
-            metadata={"title": chat["title"]} if chat["title"] else {},
+            metadata={"title": chat["title"]},
         )
 
     branch = _shown_branch(chat["mapping"], chat.get("current_node"), "parent", origin.at(".mapping"))
@@ -275,10 +275,10 @@ def open_webui_items(raw: object, origin: Position) -> Iterator[MemoryItem]:
         return ChatTurn(
             text=with_files(said.strip(), files),
             speaker=speaker,
-            id=str(message["id"]) if message.get("id") else None,
+            id=message.get("id"),
             time=here.event_time("timestamp", message.get("timestamp")),
             conversation=name,
-            metadata={"title": title} if title else {},
+            metadata={"title": title},
         )
 
     history = chat["history"]
@@ -306,10 +306,10 @@ def claude_items(raw: object, origin: Position) -> Iterator[MemoryItem]:
         return ChatTurn(
             text=with_files(said, [one.get("file_name") for one in files]),
             speaker=speaker,
-            id=str(message["uuid"]) if message.get("uuid") else None,
+            id=message.get("uuid"),
             time=here.event_time("created_at", message.get("created_at")),
             conversation=str(chat.get("uuid") or origin.entry),
-            metadata={"title": chat["name"]} if chat.get("name") else {},
+            metadata={"title": chat.get("name")},
         )
 
     yield from turn_items(numbered(chat["chat_messages"], origin.at(".chat_messages")), turn)
@@ -359,7 +359,7 @@ def _slack_turn(names: Mapping[str, str], channel: str | None, raw: object, orig
         id=digest(channel, raw["ts"], user, raw.get("text")),
         time=float(raw["ts"]),
         conversation=channel,
-        session=str(raw["thread_ts"]) if raw.get("thread_ts") else None,
+        session=raw.get("thread_ts"),
     )
 
 

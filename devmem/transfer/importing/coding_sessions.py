@@ -51,7 +51,7 @@ def read_claude_code(lines: Iterable[Line]) -> Iterator[MemoryItem]:
 
 def _claude_code_turn(raw: Mapping[str, Any], origin: Position) -> ChatTurn | str:
     if raw.get("type") == "summary" and isinstance(raw.get("summary"), str):
-        about = {"kind": "summary", "summary_of": str(raw.get("leafUuid") or "") or None}
+        about = {"kind": "summary", "summary_of": str(raw.get("leafUuid") or "")}
         return ChatTurn(text=raw["summary"], speaker="", metadata=about)
     if not is_claude_code(raw) or raw.get("isMeta") or raw.get("isSidechain"):
         return "notes of the program, and messages of subagents"
@@ -60,7 +60,6 @@ def _claude_code_turn(raw: Mapping[str, Any], origin: Position) -> ChatTurn | st
     is_summary = bool(raw.get("isCompactSummary"))
     if not (text := _own_words(speaker, message.get("content"), origin)):
         return NOT_SAID
-    folder = {"folder": raw["cwd"]} if raw.get("cwd") else {}
     return ChatTurn(
         text=text,
         # The program writes a summary in the user's place.
@@ -68,14 +67,14 @@ def _claude_code_turn(raw: Mapping[str, Any], origin: Position) -> ChatTurn | st
         id=str(raw["uuid"]),
         time=origin.event_time("timestamp", raw.get("timestamp")),
         conversation=str(raw["sessionId"]),
-        metadata={**folder, **({"kind": "summary"} if is_summary else {})},
+        metadata={"folder": raw.get("cwd"), "kind": "summary" if is_summary else ""},
     )
 
 
 def read_codex(lines: Iterable[Line]) -> Iterator[MemoryItem]:
     """Yield an item for each message with a text."""
     session: str | None = None
-    folder: dict[str, Any] = {}
+    folder: object = None
 
     def turn(raw: object, origin: Position) -> ChatTurn | str:
         nonlocal session, folder
@@ -84,7 +83,7 @@ def read_codex(lines: Iterable[Line]) -> Iterator[MemoryItem]:
         payload = raw["payload"]
         if raw.get("type") == "session_meta":
             session = str(payload["id"]) if payload.get("id") else session
-            folder = {"folder": payload["cwd"]} if payload.get("cwd") else {}
+            folder = payload.get("cwd")
         if raw.get("type") != "response_item" or payload.get("type") != "message":
             return NOT_SAID
         speaker = speaker_of(payload.get("role"))
@@ -95,7 +94,7 @@ def read_codex(lines: Iterable[Line]) -> Iterator[MemoryItem]:
             speaker=str(speaker),
             time=origin.event_time("timestamp", raw.get("timestamp")),
             conversation=session,
-            metadata=folder,
+            metadata={"folder": folder},
         )
 
     return turn_items(lines, turn)

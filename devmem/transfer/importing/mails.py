@@ -201,7 +201,7 @@ def _turn(raw: _Raw, message: Message, mailbox: _Mailbox, origin: Position, enco
         id=digest("mail", own, address, _header(message, "date")) if own else None,
         time=_time(raw, message, origin),
         conversation=_thread(message, own, mailbox.parents),
-        metadata={key: value for key, value in about.items() if value},
+        metadata=about,
     )
 
 

@@ -384,16 +384,16 @@ _ROLES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatTurn:
-    """Words of one speaker."""
+    """Words of one speaker; what is empty counts as not given."""
 
     text: str
     speaker: str
-    id: str | None = None
-    """Unique id; None makes one of the conversation, the time or else all that is said before it, and its text."""
+    id: object = None
+    """Unique id; without it, one is made of conversation, time (or else all that is said before it) and text."""
     time: float | None = None
     """Seconds since the epoch."""
     conversation: str | None = None
-    session: str | None = None
+    session: object = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -477,14 +477,15 @@ def turn_items(
             time, at = last.get(turn.conversation, (None, 0))
             last[turn.conversation] = turn.time, at + 1 if turn.time == time else 0
             sequence = {SEQUENCE_KEY: at + 1} if turn.time == time else {}
+        about = {"speaker": turn.speaker, **turn.metadata}
         yield text_item(
             origin=origin,
-            id=turn.id or unique_id(made, seen),
+            id=str(turn.id or unique_id(made, seen)),
             text=turn.text,
             speaker=turn.speaker,
             event_time=turn.time,
-            scope=Scope(conversation=turn.conversation, session=turn.session),
-            metadata={**({"speaker": turn.speaker} if turn.speaker else {}), **turn.metadata, **sequence},
+            scope=Scope(conversation=turn.conversation, session=str(turn.session) if turn.session else None),
+            metadata={key: value for key, value in about.items() if value} | sequence,
         )
 
 
