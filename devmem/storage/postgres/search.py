@@ -447,13 +447,13 @@ class _Vectors:
         return self._found[1]
 
     def _find(self, query: Vector, limit: int, *, exactly: bool = False) -> Cursor:
-        state, values = self._read.state, {"query": query, "limit": limit}
+        state, values, by_index = self._read.state, {"query": query, "limit": limit}, False
         is_small = state.owners is None and state.admitted is not None and state.admitted <= _MOST_EXACT
         if state.owners is not None and state.owned <= _MOST_OF_OWNERS and not exactly:
             by_signs = max(_BY_SIGNS * limit, round(_SHARE_BY_SIGNS * state.owned))
             values |= {"owners": state.owners, "by_signs": by_signs}
             statement = _NEAREST_OF_OWNERS
-        elif state.has_hnsw and not is_small and limit <= _MOST_BY_HNSW and not exactly:
+        elif by_index := state.has_hnsw and not is_small and limit <= _MOST_BY_HNSW and not exactly:
             if limit > _HNSW_CANDIDATES:
                 self._source.execute(f"{_SET_HNSW}{limit:d}")
             indexed = hnsw_condition(self._source.store, self.dimension)
@@ -466,7 +466,13 @@ class _Vectors:
             statement = _NEAREST_ADMITTED
         statement = f"{NEAR} FROM ({statement}) AS nearest WHERE {{checked}}"
         statement = _admitting(statement, self._read, "nearest.passage")
-        return self._source.execute(statement, **values)
+        if not by_index:
+            return self._source.execute(statement, **values)
+        # Statistics that do not know a new store yet make sorting all of it seem cheaper than its index.
+        self._source.execute("SET LOCAL enable_sort = off")
+        found = self._source.execute(statement, **values)
+        self._source.execute("SET LOCAL enable_sort = on")
+        return found
 
     def nearest(self, query: Vector, limit: int, allowed: Rows | None = None) -> tuple[Rows, Vector]:
         """Return the admitted passages most similar to the query with their similarities, best first."""

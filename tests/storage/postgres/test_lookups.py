@@ -7,9 +7,13 @@ from contextlib import closing
 
 import pytest
 
+from devmem.config import IndexConfig
+from devmem.config.store import LEAST_FOR_APPROXIMATE
 from devmem.model.items import MemoryItem, Scope
+from devmem.storage import SearchQuery
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.storage.postgres.database import Connection, composed
+from devmem.storage.postgres.hnsw import index_name
 from devmem.storage.tables import NOW
 from devmem.testing import HashEmbedder
 from tools.postgres_server import PostgresServer
@@ -79,3 +83,22 @@ def test_no_table_is_read_from_end_to_end(
     with pytest.raises(_UndoneError):
         store.database.transactions.write(run)
     assert found == [len(_FEW), 0]
+
+
+@pytest.mark.usefixtures("store")
+def test_the_index_is_used_whatever_the_statistics_say(postgres_server: PostgresServer) -> None:
+    """Of a store that is newer than they are they say that it has one row; all of them were read, and sorted."""
+    url, index = postgres_server.url(store="newer"), IndexConfig(search="approximate")
+    vectors = _EMBEDDER.embed([f"train {number}" for number in range(3 * LEAST_FOR_APPROXIMATE)])
+    with closing(PostgresCollection(url, model=_EMBEDDER.identity, durability="normal", index=index)) as newer:
+        newer.add([MemoryItem(content_summary=str(at), embedding=vector) for at, vector in enumerate(vectors)])
+        newer.maintain()
+        scans: list[int] = []
+        for _ in range(2):
+            newer.search(SearchQuery(vector=vectors[0], limit=10))
+            # What a connection has counted is seen once it was told to report it, and the transaction has ended.
+            newer._fetch("SELECT 1 FROM pg_stat_force_next_flush()", ())
+            count = "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = %s"
+            ((scanned,),) = newer._fetch(count, (index_name(newer.database.store),))
+            scans.append(scanned)
+    assert scans[1] == scans[0] + 1
