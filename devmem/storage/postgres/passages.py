@@ -14,7 +14,7 @@ from devmem.search.indexes.columns import Positions, Rows, distinct, places_in, 
 from devmem.search.indexes.scoring import Codes, posting_codes
 from devmem.storage.postgres.database import Cursor, RowNumbers
 from devmem.storage.postgres.rows import of_item
-from devmem.storage.postgres.schema import PASSAGE_BITS
+from devmem.storage.postgres.schema import PASSAGE_BITS, SAMPLED, SAMPLING
 
 
 class Source(Protocol):
@@ -54,11 +54,15 @@ _SIMILARITIES: Final = (
     "AND passage = ANY(%(passages)s)) AS found"
 )
 _FREQUENCIES: Final = "SELECT term, texts FROM terms WHERE store = {store} AND term = ANY(%(terms)s)"
-FREQUENCIES_OF_OWNERS: Final = (
+_FREQUENCIES_OF_OWNERS: Final = (
     "SELECT term, sum(texts)::bigint FROM unnest(%(terms)s::int[]) AS term, unnest(%(owners)s::int[]) AS owner "
     "CROSS JOIN LATERAL (SELECT count(*) AS texts FROM passages WHERE store = {store} AND is_current "
-    "AND terms @> ARRAY[owner, term]) AS counted GROUP BY term"
+    "AND terms @> ARRAY[owner, term] AND {sampled}) AS counted GROUP BY term"
 )
+_MOST_COUNTED: Final = 10_000
+"""Number of passages of some users up to which each term is counted in all of them."""
+_LEAST_SAMPLED: Final = 100
+"""Number of sampled passages with a term from which it need not be counted: the error is 10 % then, less of more."""
 _FREQUENCIES_ADMITTED: Final = (
     f"SELECT term, count(DISTINCT passage) FROM {ALL_ADMITTED} AS found "
     f"CROSS JOIN {of_item('passages', 'passage, terms', 'found.row')}, unnest(terms) AS term "
@@ -111,6 +115,26 @@ def near_of(cursor: Cursor) -> Near:
     passages, similarity = (numbers(raw, kind) for raw, kind in zip(*cursor.fetchall(), (">i8", ">f8"), strict=True))
     order = np.argsort(passages)
     return passages[order], similarity[order]
+
+
+def frequencies_of_owners(source: Source, terms: Sequence[int], owners: Sequence[int], owned: int) -> dict[int, int]:
+    """Return how many of the passages of some users have each term that occurs there; of a common one, about how many.
+
+    Counting a term that thousands have would take longer than all else.
+
+    Args:
+        source: runs the statements.
+        terms: numbers of terms.
+        owners: numbers of the users.
+        owned: number of passages of these users.
+    """
+    found: dict[int, int] = {}
+    if owned > _MOST_COUNTED:
+        query = _FREQUENCIES_OF_OWNERS.replace("{sampled}", SAMPLED)
+        sampled = source.execute(query, terms=terms, owners=owners).fetchall()
+        found = {term: min(SAMPLING * texts, owned) for term, texts in sampled if texts >= _LEAST_SAMPLED}
+    query, others = _FREQUENCIES_OF_OWNERS.replace("{sampled}", "true"), [term for term in terms if term not in found]
+    return found | dict(source.execute(query, terms=others, owners=owners).fetchall())
 
 
 class ReadPassages:
@@ -240,10 +264,11 @@ class ReadPassages:
         others = [word for word in words if word not in found]
         if others:
             numbers = self._source.numbers_of(others)
-            query = FREQUENCIES_OF_OWNERS if self.state.is_shared else _FREQUENCIES
-            if self.is_complete:
-                query = _FREQUENCIES_ADMITTED
-            cursor = self._source.execute(query, terms=numbers, owners=self.state.owners)
-            counts: dict[int, int] = dict(cursor.fetchall())
+            counts: dict[int, int]
+            if self.state.is_shared and self.state.owners is not None:
+                counts = frequencies_of_owners(self._source, numbers, self.state.owners, self.state.owned)
+            else:
+                query = _FREQUENCIES_ADMITTED if self.is_complete else _FREQUENCIES
+                counts = dict(self._source.execute(query, terms=numbers).fetchall())
             found |= {word: int(counts.get(number, 0)) for word, number in zip(others, numbers, strict=True)}
         return found

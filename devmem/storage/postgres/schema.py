@@ -25,6 +25,10 @@ _SCHEMA_LOCK: Final = 0x6465766D656D
 """Key of the advisory lock: the letters of the package's name."""
 PASSAGE_BITS: Final = 20
 """A passage's number is its item's row, shifted by these, and its place in the item."""
+SAMPLING: Final = 16
+"""Number of passages of which one is in the sample by which common terms are counted."""
+SAMPLED: Final = f"hashint8(passage) & {SAMPLING - 1} = 0"
+"""Whether a passage is in the sample."""
 
 _TENANT: Final = "current_setting('devmem.tenant')"
 _OWNED: Final = f"store bigint NOT NULL, tenant text NOT NULL DEFAULT {_TENANT}"
@@ -113,6 +117,8 @@ CREATE TABLE passages({_OWNED},
     PRIMARY KEY (store, passage, tenant)
 );
 CREATE INDEX passages_by_term ON passages USING gin (terms) WITH (gin_pending_list_limit = 256) WHERE is_current;
+CREATE INDEX passages_sampled ON passages USING gin (terms) WITH (gin_pending_list_limit = 256)
+    WHERE is_current AND {SAMPLED};
 CREATE TABLE vectors({_OWNED},
     passage bigint NOT NULL,
     is_current boolean NOT NULL,

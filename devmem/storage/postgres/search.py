@@ -31,12 +31,12 @@ from devmem.storage.postgres.doc_values import PostgresDocValues
 from devmem.storage.postgres.hnsw import HnswIndex, hnsw_condition, hnsw_operand, index_name
 from devmem.storage.postgres.passages import (
     ALL_ADMITTED,
-    FREQUENCIES_OF_OWNERS,
     NEAR,
     NOTHING_NEAR,
     Near,
     ReadPassages,
     StoreState,
+    frequencies_of_owners,
     near_of,
     numbers,
     packed,
@@ -241,9 +241,9 @@ class PostgresSource:
         of_owners = Filter(scope=Scope(user=where.scope.user), include_unscoped=where.include_unscoped)
         owned = sum(frequencies.get(owner, 0) for owner in owners or ())
         is_shared = not is_small and owners is not None and owned < texts
-        if is_shared:
+        if is_shared and owners is not None:
             # Scores are to tell nothing about the passages of others, and to be those of a store without these.
-            frequencies = dict(self.execute(FREQUENCIES_OF_OWNERS, terms=terms, owners=owners).fetchall())
+            frequencies = frequencies_of_owners(self, terms, owners, owned)
             texts, length = owned, owned_length or 0
         return StoreState(
             dimension=dimension,

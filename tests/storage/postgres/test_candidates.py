@@ -12,7 +12,7 @@ from devmem.config.store import LEAST_FOR_APPROXIMATE
 from devmem.model.items import MemoryItem, Scope
 from devmem.storage import Filter, SearchQuery
 from devmem.storage.erasure import EraseRequest
-from devmem.storage.postgres import search
+from devmem.storage.postgres import passages, search
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.testing import HashEmbedder
 from tools.bench.synthetic import Corpus, make_corpus
@@ -46,6 +46,7 @@ def store(postgres_server: PostgresServer, corpus: Corpus) -> Iterator[PostgresC
 
 @pytest.mark.parametrize("most_exact", [0, 10_000])
 @pytest.mark.parametrize("most_of_owners", [0, 100_000])
+@pytest.mark.parametrize("most_counted", [0, 10_000])
 @pytest.mark.parametrize(
     "where", [Filter(), Filter(scope=Scope(user="a")), Filter(before=_ITEMS / 2)], ids=["all", "user", "time"]
 )
@@ -55,6 +56,7 @@ def test_the_best_hits_are_those_of_comparing_with_everything(
     where: Filter,
     most_exact: int,
     most_of_owners: int,
+    most_counted: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def found() -> list[list[str]]:
@@ -71,6 +73,8 @@ def test_the_best_hits_are_those_of_comparing_with_everything(
         monkeypatch.setattr(search, name, 0)
     monkeypatch.setattr(search, "_MOST_EXACT", most_exact)
     monkeypatch.setattr(search, "_MOST_OF_OWNERS", most_of_owners)
+    monkeypatch.setattr(passages, "_MOST_COUNTED", most_counted)
+    monkeypatch.setattr(passages, "_LEAST_SAMPLED", 20)
     pairs = zip(everything, found(), strict=True)
     shared = [len(set(each) & set(other)) / len(each) for each, other in pairs]
     assert sum(shared) / len(shared) > 0.9

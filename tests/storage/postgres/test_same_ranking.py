@@ -10,7 +10,7 @@ import pytest
 
 from devmem.model.items import MemoryItem, Scope
 from devmem.storage import Filter, SearchQuery, SqliteCollection
-from devmem.storage.postgres import search
+from devmem.storage.postgres import passages, search
 from devmem.storage.postgres.collection import PostgresCollection
 from devmem.testing import HashEmbedder, ManualClock
 
@@ -46,12 +46,15 @@ def test_scores_are_those_of_sqlite(store_url: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("include_unscoped", [False, True])
+@pytest.mark.parametrize("most_counted", [10_000, 0])
 def test_what_others_say_changes_no_score(
-    store_url: str, monkeypatch: pytest.MonkeyPatch, *, include_unscoped: bool
+    store_url: str, monkeypatch: pytest.MonkeyPatch, most_counted: int, *, include_unscoped: bool
 ) -> None:
-    """Also where the server finds the candidates, as it does for a user with thousands of items."""
+    """Also where the server finds the candidates, and counts in a sample, as for a user with thousands of items."""
     for name in ("_FEW", "_FEW_ADMITTED"):
         monkeypatch.setattr(search, name, 0)
+    monkeypatch.setattr(passages, "_MOST_COUNTED", most_counted)
+    monkeypatch.setattr(passages, "_LEAST_SAMPLED", 1)
     embedder = HashEmbedder()
     texts = [" ".join(WORDS[(n * step) % len(WORDS)] for step in range(1, 4)) for n in range(60)]
     where = Filter(scope=Scope(user="a"), include_unscoped=include_unscoped)
@@ -73,6 +76,7 @@ def test_what_others_say_changes_no_score(
 
         add("a", texts[:50])
         add(None, texts[50:])
+        add("c", ["tea"])
         queries = ["tea and rain", "会议", "the garden in winter", "key"]
         before = [found(collection, text) for text in queries]
         add("b", ["tea garden key"] * 200)
