@@ -208,7 +208,7 @@ sys.modules["pydantic_ai_harness"] = None
 import devmem.adapters.pydantic_ai as adapter
 print(adapter.memory_toolset.__name__)
 try:
-    adapter.DevmemMemoryStore
+    adapter.DevmemHarnessStore
 except ImportError as error:
     print(error)
 """

@@ -42,9 +42,6 @@ def store(postgres_server: PostgresServer) -> Iterator[PostgresCollection]:
                 for at, (text, vector) in enumerate(zip(texts, _EMBEDDER.embed(texts), strict=True))
             ]
         )
-        opened.database.transactions.write(
-            lambda connection: connection.execute("ANALYZE vectors, passages, tokens, items")
-        )
         yield opened
 
 
@@ -72,6 +69,7 @@ def test_no_table_is_read_from_end_to_end(
     found: list[int] = []
 
     def run(connection: Connection) -> None:
+        connection.execute("ANALYZE vectors, passages, tokens, items")
         for setting in _SETTINGS.split("; "):
             connection.execute(composed(setting))
         ((before,),) = connection.execute(_READ).fetchall()
@@ -91,6 +89,7 @@ def test_the_index_is_used_whatever_the_statistics_say(postgres_server: Postgres
     url, index = postgres_server.url(store="newer"), IndexConfig(search="approximate")
     vectors = _EMBEDDER.embed([f"train {number}" for number in range(3 * LEAST_FOR_APPROXIMATE)])
     with closing(PostgresCollection(url, model=_EMBEDDER.identity, durability="normal", index=index)) as newer:
+        newer.database.transactions.write(lambda connection: connection.execute("ANALYZE vectors"))
         newer.add([MemoryItem(content_summary=str(at), embedding=vector) for at, vector in enumerate(vectors)])
         newer.maintain()
         scans: list[int] = []
