@@ -143,7 +143,7 @@ def _be_workflow(folder: Path, writes: int) -> None:
 def _shown(folder: Path) -> set[str]:
     """Return what the command line shows of the workflow's store."""
     shown = _devmem("list", str(folder / "team.yaml"), "notes", "--limit", str(_PAGE * len(_PROGRAMS)), "--json")
-    return {_written(str(item["content_summary"])) for item in json.loads(shown)}
+    return {_written(str(item["text"])) for item in json.loads(shown)}
 
 
 def _devmem(*arguments: str) -> str:
