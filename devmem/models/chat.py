@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol, Self, runtime_checkable
+from typing import Any, Final, Protocol, Self, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -125,6 +126,14 @@ class StreamingChatModel(ChatModel, Protocol):
             ChatModelError: there is no usable answer, or it ended too early; the error says why.
         """
         ...
+
+
+def json_in(answer: str, object_pairs_hook: Callable[[list[tuple[str, Any]]], object] | None = None) -> Any:  # noqa: ANN401 - any JSON
+    """Return the JSON object in an answer, whatever a model wrote around it; None where there is none."""
+    try:
+        return json.loads(answer[answer.find("{") : answer.rfind("}") + 1], object_pairs_hook=object_pairs_hook)
+    except (ValueError, RecursionError):
+        return None
 
 
 class TextModel:

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from devmem.config.store import RerankerConfig
 from devmem.errors import ChatModelError, RerankerError
-from devmem.models.chat import ChatModel, TextModel
+from devmem.models.chat import ChatModel, TextModel, json_in
 from devmem.models.chat_providers import open_waited_for
 from devmem.text.analysis import shorten
 from devmem.text.patterns import lazy_pattern
@@ -69,11 +69,7 @@ def _checked(written: JsonValue) -> float:
 
 def _from_json(answer: str) -> _Pairs:
     """Return the entries of the JSON object in an answer, also of one within a single key, as in `{"grades": ...}`."""
-    start, end = answer.find("{"), answer.rfind("}")
-    try:
-        pairs = json.loads(answer[start : end + 1], object_pairs_hook=list)
-    except (ValueError, RecursionError):
-        return []
+    pairs = json_in(answer, list)
     while isinstance(pairs, list) and len(pairs) == 1 and isinstance(pairs[0][1], list):
         pairs = pairs[0][1]
     are_pairs = isinstance(pairs, list) and all(isinstance(each, tuple) for each in pairs)

@@ -19,7 +19,7 @@ from typing import Final
 from devmem.config.agent import ChatConfig
 from devmem.errors import ChatModelError
 from devmem.model.interactions import Language
-from devmem.models.chat import ChatModel, TextModel, Usage
+from devmem.models.chat import ChatModel, TextModel, Usage, json_in
 from devmem.models.summarizer import SUMMARY_PROMPTS, prompt_language
 from devmem.text.display import is_control
 from devmem.text.patterns import lazy_pattern
@@ -190,14 +190,8 @@ def read_facts(
 
 def _listed(answer: str) -> list[object] | None:
     """Return the statements of an answer, with or without fences around it; None where it is not the JSON asked for."""
-    start, end = answer.find("{"), answer.rfind("}")
-    if len(answer) > _LONGEST_ANSWER or start < 0:
-        return None
-    try:
-        found = json.loads(answer[start : end + 1])
-    except (ValueError, RecursionError):
-        return None
-    facts = found.get("facts")
+    found = json_in(answer) if len(answer) <= _LONGEST_ANSWER else None
+    facts = found.get("facts") if isinstance(found, dict) else None
     return facts if isinstance(facts, list) else None
 
 

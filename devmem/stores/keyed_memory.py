@@ -12,7 +12,7 @@ from devmem.model.filters import Filter
 from devmem.model.interactions import Language
 from devmem.model.items import AGENT_KEY, KEY, MemoryItem, Scope, agent_of, with_key
 from devmem.model.results import MemoryWritePayload, WriteOutcome
-from devmem.models.chat import TextModel
+from devmem.models.chat import TextModel, json_in
 from devmem.models.summarizer import SUMMARY_PROMPTS, prompt_language
 from devmem.stores.collection_memory import CollectionMemory
 from devmem.stores.config import KeysConfig, key_by_rules
@@ -116,12 +116,10 @@ class KeyedMemory(CollectionMemory):
             self._key_backoff.failed()
             raise
         self._key_backoff.worked()
-        start, end = answer.find("{"), answer.rfind("}")
-        try:
-            found = json.loads(answer[start : end + 1])["key"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise ChatModelError(f"the language model was asked for a key as JSON, and said {answer[:100]!r}") from None
-        if found is None:
+        form = json_in(answer)
+        if form is None or "key" not in form:
+            raise ChatModelError(f"the language model was asked for a key as JSON, and said {answer[:100]!r}")
+        if (found := form["key"]) is None:
             return None
         key = " ".join(found.split()).casefold() if isinstance(found, str) else ""
         if not key or len(key) > _LONGEST or (self._key_names and key not in self._key_names):
