@@ -375,15 +375,17 @@ def restated(found: MemoryItem, again: MemoryItem) -> MemoryItem | None:
     if is_new or repeats:
         metadata[REPEATS] = statements
     tells_more = any(each.of(again) not in (None, each.of(found)) for each in OWN_FIELDS)
-    if not is_new and not tells_more and metadata == dict(found.metadata):
+    never = found.expires_at is None or again.expires_at is None
+    expires_at = None if never else max(found.expires_at or 0.0, again.expires_at or 0.0)
+    unchanged = (dict(found.metadata), found.trust, found.expires_at)
+    if not is_new and not tells_more and (metadata, trusted.trust, expires_at) == unchanged:
         return None
     unsaid = (each.name for each in fields(again) if each.compare and getattr(again, each.name) is None)
-    never = found.expires_at is None or again.expires_at is None
     merged: dict[str, Any] = {
         **{name: getattr(found, name) for name in unsaid},
         "metadata": metadata,
         "event_time": earlier.event_time if later.event_time is None else later.event_time,
-        "expires_at": None if never else max(found.expires_at or 0.0, again.expires_at or 0.0),
+        "expires_at": expires_at,
         "trust": trusted.trust,
         "provenance": trusted.provenance,
     }

@@ -66,14 +66,16 @@ def test_a_text_that_is_said_again_is_the_latest(memory: devmem.Memory) -> None:
     assert said(memory) == ["The launch is on June 9th.", "The launch is on June 2nd."]
 
 
-def test_trust_and_expiry_of_a_further_statement(memory: devmem.Memory) -> None:
-    item_id = memory.add("tea", trust=0.4, expires_at="2999-01-01")
-    memory.add("tea", trust=0.9, expires_at="2998-01-01")
+@pytest.mark.parametrize("time", [None, "2026-05-01"])
+def test_trust_and_expiry_of_a_further_statement(memory: devmem.Memory, time: str | None) -> None:
+    """Also where it is the same statement, of the same time."""
+    item_id = memory.add("tea", time=time, trust=0.4, expires_at="2999-01-01")
+    memory.add("tea", time=time, trust=0.9, expires_at="2998-01-01")
     record = memory.get(item_id)
     assert record is not None
     assert record.trust == 0.9
     assert f"{datetime_of(record.expires_at or 0):%Y}" == "2999"
-    memory.add("tea", trust=0.1, source=Provenance(kind=SourceKind.TOOL, name="menu"))
+    memory.add("tea", time=time, trust=0.1, source=Provenance(kind=SourceKind.TOOL, name="menu"))
     record = memory.get(item_id)
     assert record is not None
     assert (record.trust, record.expires_at, record.provenance.kind) == (0.9, None, SourceKind.USER)
