@@ -134,7 +134,8 @@ class Selection(OptionGroup):
     @classmethod
     def parameters(cls) -> tuple[Parameters, Parameters]:
         """Return the options, which come last in the help."""
-        return super().parameters()[::-1]
+        first, last = super().parameters()
+        return last, first
 
     @classmethod
     def take(cls, terminal: Terminal, given: dict[str, Any]) -> Self:
