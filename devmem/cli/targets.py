@@ -126,7 +126,7 @@ def check_session(workflow: Workflow, session: str) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreState(OptionGroup):
+class StateOptions(OptionGroup):
     """The state of a store that is shown: the current one, one of an earlier time, or its archive."""
 
     as_of: Annotated[
@@ -161,7 +161,7 @@ class StoreState(OptionGroup):
             yield state
 
 
-NOW: Final = StoreState()
+NOW: Final = StateOptions()
 """The current state."""
 
 
@@ -191,7 +191,7 @@ class StoreAddress:
         return make_store(self.workflow, self.store, session=self.session)
 
     @contextmanager
-    def opened(self, state: StoreState = NOW, *, save: bool = False, looking: bool = False) -> Iterator[MemoryBase]:
+    def opened(self, state: StateOptions = NOW, *, save: bool = False, looking: bool = False) -> Iterator[MemoryBase]:
         """Open the store for a `with` block.
 
         Args:
@@ -227,7 +227,7 @@ class StoreAddress:
             yield store
 
     @contextmanager
-    def opened_if_written(self, state: StoreState = NOW, *, looking: bool = False) -> Iterator[MemoryBase | None]:
+    def opened_if_written(self, state: StateOptions = NOW, *, looking: bool = False) -> Iterator[MemoryBase | None]:
         """Open the store as `opened` does; None, after a warning with the reason, when nothing was ever written."""
         if (reason := self.why_empty()) is not None:
             self.terminal.report("warning", reason)

@@ -36,8 +36,8 @@ from devmem.cli.targets import (
     Archived,
     JsonTerminal,
     ReadPlace,
+    StateOptions,
     StoreAddress,
-    StoreState,
     Target,
     check_lasting,
 )
@@ -236,7 +236,7 @@ def count(
 
     found: list[tuple[Scalar | None, int]] = []
     total = 0
-    with place.opened_if_written(StoreState(archived=archived), looking=True) as store, usage_errors():
+    with place.opened_if_written(StateOptions(archived=archived), looking=True) as store, usage_errors():
         if store is not None:
             total = Memory(store).count(where=selection.filter, user=ANY)
             found = [] if by is None else Memory(store).count(by=by, where=selection.filter, user=ANY)
@@ -256,7 +256,7 @@ def list_items(
     limit: Annotated[int, option("Number of items.", "--limit", "-n", metavar="N", min=1)] = 10,
     order: ListOrder = Order.STORED,
     offset: Offset = 0,
-    state: StoreState = NOW,
+    state: StateOptions = NOW,
     quarantined: Annotated[bool, option("The items that a guard caught, which no search finds.")] = False,
     stale: Annotated[bool, option("The items whose sources changed or are gone.")] = False,
     tombstones: Annotated[bool, option("What erased texts left to keep them out; see `devmem forget`.")] = False,
@@ -327,7 +327,7 @@ def get(
     place: Annotated[
         StoreAddress, Target(words="ID...", about="Ids of the items.", least=1, most=ANY_NUMBER, reading=True)
     ],
-    state: StoreState = NOW,
+    state: StateOptions = NOW,
 ) -> None:
     """Show whole items.
 

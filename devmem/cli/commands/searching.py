@@ -14,8 +14,8 @@ from devmem.cli.targets import (
     AskedAtOption,
     JsonTerminal,
     ReadPlace,
+    StateOptions,
     StoreAddress,
-    StoreState,
     Target,
     asked_at_of_option,
 )
@@ -130,7 +130,7 @@ def search(
     explain: Annotated[bool, option("Show why each item was found, and what was left out.")] = False,
     grouped: Annotated[bool, option("Find conversations instead of items.", "--by-conversation")] = False,
     asked_at: AskedAtOption = None,
-    state: StoreState = NOW,
+    state: StateOptions = NOW,
 ) -> None:
     """Search a memory.
 

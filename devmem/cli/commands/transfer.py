@@ -27,8 +27,8 @@ from devmem.cli.targets import (
     JsonTerminal,
     ReadPlace,
     Session,
+    StateOptions,
     StoreAddress,
-    StoreState,
     Target,
     announce,
     check_lasting,
@@ -269,7 +269,7 @@ def export(
     ids: Ids = None,
     newest: Newest = None,
     order: ListOrder = Order.STORED,
-    state: StoreState = NOW,
+    state: StateOptions = NOW,
 ) -> None:
     """Write a store's items as JSON or Markdown.
 
