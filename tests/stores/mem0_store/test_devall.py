@@ -207,7 +207,7 @@ def test_oldest_supported_version(tmp_path: Path) -> None:
     version = "import importlib.metadata, mem0, pytest, sys; assert importlib.metadata.version('mem0ai') == %r; "
     code = version % OLDEST + "sys.exit(pytest.main(sys.argv[1:]))"
     done = subprocess.run(
-        [sys.executable, "-c", code, "-q", "-p", "no:cacheprovider", *tests],
+        [sys.executable, "-c", code, "-q", "-p", "no:cacheprovider", "-m", "not kit", *tests],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(folder), "MEM0_TELEMETRY": "False", "MEM0_DIR": str(tmp_path / "mem0")},
         capture_output=True,
