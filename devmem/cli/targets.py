@@ -197,7 +197,7 @@ class StoreAddress:
         Args:
             state: which of its states is shown.
             save: save it at the end, as a command that only reads must not.
-            looking: open it as it is, for a command that reads items and searches none: nothing is indexed or embedded.
+            looking: open it without indexing or embedding anything, for a command that reads items but does not search.
 
         Raises:
             DevmemError: the store cannot be used.

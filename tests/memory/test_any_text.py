@@ -73,7 +73,7 @@ def test_each_name_has_what_it_was_given(tmp_path: Path, place: str, part: str) 
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("name", ["", "  ", "\ud800", "a\0b"])
 def test_a_name_that_is_none_is_refused(part: str, name: str) -> None:
-    """A blank one is that of a variable which is not set; it means neither everybody nor nobody."""
+    """A blank name comes from an unset variable; it selects neither all users nor unscoped items."""
     scope: dict[str, Any] = {part: name}
     with devmem.open(":memory:", embedding=None) as memory:
         memory.add("a note")

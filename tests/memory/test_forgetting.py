@@ -1,4 +1,4 @@
-"""Forgetting for good: what goes with an item, which bytes are left, and how items are looked up."""
+"""Forgetting permanently: what is removed with an item, which bytes remain, and how items are selected."""
 
 from __future__ import annotations
 

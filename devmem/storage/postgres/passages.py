@@ -133,8 +133,10 @@ def frequencies_of_owners(source: Source, terms: Sequence[int], owners: Sequence
         query = _FREQUENCIES_OF_OWNERS.replace("{sampled}", SAMPLED)
         sampled = source.execute(query, terms=terms, owners=owners).fetchall()
         found = {term: min(SAMPLING * texts, owned) for term, texts in sampled if texts >= _LEAST_SAMPLED}
-    query, others = _FREQUENCIES_OF_OWNERS.replace("{sampled}", "true"), [term for term in terms if term not in found]
-    return found | dict(source.execute(query, terms=others, owners=owners).fetchall())
+    if others := [term for term in terms if term not in found]:
+        query = _FREQUENCIES_OF_OWNERS.replace("{sampled}", "true")
+        found |= source.execute(query, terms=others, owners=owners).fetchall()
+    return found
 
 
 class ReadPassages:
